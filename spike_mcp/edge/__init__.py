@@ -1,0 +1,1 @@
+"""Edges: parse and print. They never decide."""

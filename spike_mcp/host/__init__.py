@@ -1,0 +1,1 @@
+"""Effects: the only code that touches the machine. Knows core, never an edge."""
