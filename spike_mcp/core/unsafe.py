@@ -1,0 +1,102 @@
+"""Which characters a reader can't see, and one visible form for them.
+
+The core needs it for the offending part of a refusal, `edge.text` for everything that is shown.
+"""
+
+import re
+import unicodedata
+
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp", "Co", "Cs"})
+
+# Drawn as nothing although their category says letter, mark or unassigned: Unicode's
+# Default_Ignorable_Code_Point. Variation selectors are among them: they carry whole messages.
+_IGNORABLE = (
+    (0x034F, 0x034F),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x2065, 0x2065),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0xE0000, 0xE0FFF),
+)
+
+# Everything outside printable ASCII, newline and tab; the common text has none and is done at once.
+_SUSPECT = re.compile(r"[^\n\t -~]")
+
+
+def is_hidden(char: str) -> bool:
+    """Whether `char` (one code point) shows nothing, moves the cursor or reorders text.
+
+    Newline and tab are hidden too here; callers that keep them say so.
+    """
+    if " " <= char <= "~":
+        return False
+    point = ord(char)
+    if unicodedata.category(char) in _HIDDEN_CATEGORIES:
+        return True
+    if (point & 0xFFFE) == 0xFFFE or 0xFDD0 <= point <= 0xFDEF:
+        return True
+    return any(low <= point <= high for low, high in _IGNORABLE)
+
+
+def escape(char: str) -> str:
+    """`<001b>` for ESC: the code point in hex, four digits or more.
+
+    A byte that is no UTF-8 arrives as a lone surrogate and shows as `<dcXX>`, XX being the byte.
+    """
+    return f"<{ord(char):04x}>"
+
+
+def _escape_hidden(match: re.Match[str]) -> str:
+    char = match.group()
+    return escape(char) if is_hidden(char) else char
+
+
+def visible(text: str) -> str:
+    """`text` with each hidden character, newline and tab excepted, in its visible form."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _SUSPECT.sub(_escape_hidden, text)
+
+
+def count_hidden(text: str) -> int:
+    """How many characters of `text` `visible` would replace."""
+    if text.isascii() and text.isprintable():
+        return 0
+    return sum(1 for match in _SUSPECT.finditer(text) if is_hidden(match.group()))
+
+
+def quoted(text: str, limit: int = 120) -> str:
+    """`text` for the inside of a one-line message: escaped, newline and tab too, and shortened.
+
+    The result is at most `limit` characters; what was left out is counted ("... +99880").
+    """
+    head = visible(text[: limit + 1]).replace("\n", "<000a>").replace("\t", "<0009>")
+    if len(text) <= limit and len(head) <= limit:
+        return head
+    rest = f"... +{len(text)}"
+    return head[: limit - len(rest)] + rest
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_TWIN_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "ARMENIAN", "CHEROKEE"})
+# Greek letters stand beside Latin ones in honest formulas (delta t); only these look Latin.
+_GREEK_TWINS = frozenset("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧινορυ")
+
+
+def _script(char: str) -> str:
+    if char in _GREEK_TWINS:
+        return "GREEK"
+    name = unicodedata.name(char, "").partition(" ")[0]
+    return name if name in _TWIN_SCRIPTS else ""
+
+
+def mixed_scripts(text: str) -> bool:
+    """Whether one word of `text` mixes Latin letters with look-alikes of another script."""
+    if text.isascii():
+        return False
+    words = (match.group() for match in _WORD.finditer(text))
+    return any(len({script for script in map(_script, word) if script}) > 1 for word in words)
