@@ -169,7 +169,7 @@ class Isolation(StrEnum):
 
 
 class ChangeKind(StrEnum):
-    """How a file differs from the baseline; taken from the snapshot, never from a differ (spec 9)."""
+    """How a file differs from the baseline; from the snapshot, never from a differ (spec 9)."""
 
     MODIFY = "modify"
     CREATE = "create"

@@ -1,0 +1,459 @@
+"""State of a spike: a fold over the ledger's rows, and nothing else.
+
+`evolve(state, entry)` is total over the event union and never looks at a file or a clock: time
+comes from the rows. Minutes are floats; `elapsed` is in seconds since the `started` row.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from spike_mcp.core import events as ev
+from spike_mcp.core.clock import ClockState
+from spike_mcp.core.codes import Actor, Checkpoint
+from spike_mcp.core.model import (
+    Approval,
+    CheckpointState,
+    Decided,
+    Entry,
+    Feedback,
+    FileState,
+    Lapse,
+    Patch,
+    Run,
+    State,
+    Unknown,
+    Visit,
+)
+
+
+def visit_minutes(state: State, elapsed: float) -> float:
+    """Minutes of the open visit at `elapsed` seconds; a review backlog does not count (spec 5)."""
+    if state.visit is None:
+        return 0.0
+    stood = state.visit.stood
+    if state.backlog_since is not None:
+        stood += elapsed - max(state.backlog_since, state.visit.opened)
+    return max(0.0, elapsed - state.visit.opened - stood) / 60
+
+
+def used_minutes(state: State, name: Checkpoint, elapsed: float) -> float:
+    """Minutes of a checkpoint over all visits, the open one included."""
+    used = state.checkpoints[name].used
+    if state.visit is not None and state.visit.checkpoint is name:
+        used += visit_minutes(state, elapsed)
+    return used
+
+
+def fold(entries: Iterable[Entry], state: State | None = None) -> State:
+    """The state after `entries`."""
+    current = state or State()
+    for entry in entries:
+        current = evolve(current, entry)
+    return current
+
+
+def evolve(state: State, entry: Entry) -> State:
+    """The state after one more row."""
+    clock = state.clock.advance(entry.reading) if state.clock else None
+    state = replace(state, seq=entry.seq, clock=clock)
+    handler = _HANDLERS.get(type(entry.event))
+    return handler(state, entry, entry.event) if handler else state
+
+
+Handler = Callable[[State, Entry, Any], State]
+_HANDLERS: dict[type[ev.Event], Handler] = {}
+
+
+def _on(kind: type[ev.Event]) -> Callable[[Handler], Handler]:
+    def register(handler: Handler) -> Handler:
+        _HANDLERS[kind] = handler
+        return handler
+
+    return register
+
+
+# --- life ---------------------------------------------------------------------------------------
+
+
+@_on(ev.Created)
+def _created(state: State, _entry: Entry, event: ev.Created) -> State:
+    return replace(state, created=event)
+
+
+@_on(ev.Started)
+def _started(state: State, entry: Entry, event: ev.Started) -> State:
+    clock = state.clock or ClockState.begin(entry.reading)
+    return replace(state, clock=clock, manual=event.manual)
+
+
+@_on(ev.StartFailed)
+def _start_failed(state: State, _entry: Entry, event: ev.StartFailed) -> State:
+    return replace(state, start_failure=event.code)
+
+
+@_on(ev.CheckpointStarted)
+def _checkpoint_started(state: State, _entry: Entry, event: ev.CheckpointStarted) -> State:
+    name = Checkpoint(event.checkpoint)
+    before = state.checkpoints[name]
+    visit = Visit(name, state.elapsed if event.since < 0 else event.since)
+    failure = state.start_failure if name is not Checkpoint.SETUP else ""
+    return replace(
+        _with_checkpoint(state, name, replace(before, visits=before.visits + 1)),
+        visit=visit,
+        start_failure=failure,
+        done=False if name is Checkpoint.ATTEMPT else state.done,
+    )
+
+
+@_on(ev.CheckpointStopped)
+def _checkpoint_stopped(state: State, _entry: Entry, event: ev.CheckpointStopped) -> State:
+    name = Checkpoint(event.checkpoint)
+    before = state.checkpoints[name]
+    after = replace(
+        before,
+        used=before.used + event.minutes,
+        over=before.over or event.over,
+        met=event.met,
+        lowered=event.lowered,
+        closed_by=event.why,
+    )
+    since = None if name is Checkpoint.ATTEMPT else state.backlog_since
+    return replace(_with_checkpoint(state, name, after), visit=None, backlog_since=since)
+
+
+@_on(ev.AllowanceSpent)
+def _allowance_spent(state: State, _entry: Entry, event: ev.AllowanceSpent) -> State:
+    name = Checkpoint(event.checkpoint)
+    return _with_checkpoint(state, name, replace(state.checkpoints[name], over=True))
+
+
+@_on(ev.CheckpointExtended)
+def _extended(state: State, _entry: Entry, event: ev.CheckpointExtended) -> State:
+    name = Checkpoint(event.checkpoint)
+    return _with_checkpoint(state, name, replace(state.checkpoints[name], extended=True))
+
+
+def _with_checkpoint(state: State, name: Checkpoint, value: CheckpointState) -> State:
+    return replace(state, checkpoints={**state.checkpoints, name: value})
+
+
+@_on(ev.Sealed)
+def _sealed(state: State, _entry: Entry, event: ev.Sealed) -> State:
+    return replace(state, sealed={**state.sealed, event.what: event})
+
+
+@_on(ev.BacklogBegan)
+def _backlog_began(state: State, _entry: Entry, _event: ev.BacklogBegan) -> State:
+    return replace(state, backlog_since=state.elapsed)
+
+
+@_on(ev.BacklogEnded)
+def _backlog_ended(state: State, _entry: Entry, _event: ev.BacklogEnded) -> State:
+    visit = state.visit
+    if visit is not None and state.backlog_since is not None:
+        stood = state.elapsed - max(state.backlog_since, visit.opened)
+        visit = replace(visit, stood=visit.stood + stood)
+    return replace(state, visit=visit, backlog_since=None)
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+@_on(ev.RunStarted)
+def _run_started(state: State, _entry: Entry, event: ev.RunStarted) -> State:
+    run = Run(event.run, event.purpose, event.tree, event.owner, state.elapsed)
+    return replace(state, runs={**state.runs, run.id: run})
+
+
+@_on(ev.RunFinished)
+def _run_finished(state: State, _entry: Entry, event: ev.RunFinished) -> State:
+    run = replace(state.runs[event.run], finished=event)
+    state = replace(state, runs={**state.runs, run.id: run})
+    if run.purpose == "agent" and event.outcome != "cancelled":
+        state = replace(state, agent_runs=state.agent_runs + 1)
+    if not event.green:
+        return state
+    minutes = state.green_minutes
+    if minutes is None:
+        minutes = used_minutes(state, Checkpoint.ATTEMPT, state.elapsed)
+    return replace(state, green=state.green | {run.tree}, green_minutes=minutes)
+
+
+@_on(ev.RunLost)
+def _run_lost(state: State, _entry: Entry, event: ev.RunLost) -> State:
+    return replace(state, runs={**state.runs, event.run: replace(state.runs[event.run], lost=True)})
+
+
+# --- writes -------------------------------------------------------------------------------------
+
+
+@_on(ev.PatchStarted)
+def _patch_started(state: State, entry: Entry, event: ev.PatchStarted) -> State:
+    return replace(state, intent=(entry.seq, event), stored=state.stored + event.stored)
+
+
+@_on(ev.RejectStarted)
+def _reject_started(state: State, entry: Entry, event: ev.RejectStarted) -> State:
+    return replace(state, intent=(entry.seq, event))
+
+
+@_on(ev.WriteRolledBack)
+def _rolled_back(state: State, _entry: Entry, _event: ev.WriteRolledBack) -> State:
+    return replace(state, intent=None)
+
+
+@_on(ev.PatchApplied)
+def _patch_applied(state: State, entry: Entry, event: ev.PatchApplied) -> State:
+    patch = Patch(
+        id=event.patch,
+        actor=entry.actor,
+        tool=event.tool,
+        rationale=event.rationale,
+        files=event.files,
+        elapsed=state.elapsed,
+        epoch=entry.reading.epoch,
+        notes=event.notes,
+        resubmits=event.resubmits,
+    )
+    state = replace(state, stamps=_stamped(state, event), green_minutes=None)
+    return replace(_revised(state, event), patches={**state.patches, patch.id: patch})
+
+
+def _stamped(state: State, event: ev.PatchApplied) -> Mapping[str, tuple[str, ...]]:
+    """New regions are stamped with this patch and with those of the regions they grew from."""
+    stamps = dict(state.stamps)
+    for path, _kind, spans in event.spans:
+        old = state.spans[path][2] if path in state.spans else ()
+        known = {span[0] for span in old}
+        for span in spans:
+            if span[0] in known:
+                continue
+            origins = {p for o in old if touches(o, span) for p in stamps.get(o[0], ())}
+            origins.add(event.patch)
+            stamps[span[0]] = tuple(sorted(origins, key=_ordinal))
+    return stamps
+
+
+def _ordinal(identifier: str) -> int:
+    return int(identifier[1:])
+
+
+def touches(a: ev.SpanRow, b: ev.SpanRow) -> bool:
+    """Whether two places in the baseline overlap or abut (an insertion is a gap)."""
+    return a[1] <= b[1] + b[2] and b[1] <= a[1] + a[2]
+
+
+def _revised(state: State, event: ev.Revision) -> State:
+    """Files, spans and approvals after a revision of the map."""
+    files = dict(state.files)
+    for path, _before, after, mode in event.files:
+        files[path] = FileState(after, mode)
+    spans = dict(state.spans)
+    for row in event.spans:
+        spans[row[0]] = row
+        if not row[2]:
+            del spans[row[0]]
+    return replace(_reapproved(state, event), files=files, spans=spans, intent=None)
+
+
+def _reapproved(state: State, event: ev.Revision) -> State:
+    approvals, withdrawn = dict(state.approvals), dict(state.withdrawn)
+    lapsed = dict(state.lapsed)
+    for key, why in event.lapsed:
+        approval = approvals.pop(key, None) or withdrawn.pop(key, None)
+        if approval is not None:
+            lapsed[key] = Lapse(approval, why, state.seq)
+    for key in event.withdrawn:
+        if key in approvals:
+            withdrawn[key] = approvals.pop(key)
+    for key in event.revived:
+        if key in withdrawn:
+            approvals[key] = withdrawn.pop(key)
+        elif key in lapsed:
+            approvals[key] = lapsed.pop(key).approval
+    for key in event.forgotten:
+        lapsed.pop(key, None)
+    return replace(state, approvals=approvals, withdrawn=withdrawn, lapsed=lapsed)
+
+
+# --- decisions ----------------------------------------------------------------------------------
+
+
+@_on(ev.HunkApproved)
+def _approved(state: State, entry: Entry, event: ev.HunkApproved) -> State:
+    approvals, lapsed = dict(state.approvals), dict(state.lapsed)
+    before = {}
+    for region in event.regions:
+        if region[0] in approvals:
+            before[region[0]] = approvals[region[0]]
+        approvals[region[0]] = Approval(
+            decision=event.decision,
+            hunk=event.hunk,
+            tag=event.tag,
+            region=region,
+            elapsed=state.elapsed,
+            epoch=entry.reading.epoch,
+            view_sha256=event.view_sha256,
+        )
+        lapsed.pop(region[0], None)
+    decided = Decided(event.decision, event, entry.seq, before)
+    return replace(state, approvals=approvals, lapsed=lapsed, decisions=(*state.decisions, decided))
+
+
+@_on(ev.WithdrawalAccepted)
+def _withdrawal_accepted(state: State, entry: Entry, event: ev.WithdrawalAccepted) -> State:
+    gone = {k: state.withdrawn[k] for k in event.keys if k in state.withdrawn}
+    left = {k: a for k, a in state.withdrawn.items() if k not in gone}
+    decided = Decided(event.decision, event, entry.seq, withdrawn=gone)
+    return replace(state, withdrawn=left, decisions=(*state.decisions, decided))
+
+
+@_on(ev.HunkRejected)
+def _rejected(state: State, entry: Entry, event: ev.HunkRejected) -> State:
+    own = {r[0]: state.approvals[r[0]] for r in event.regions if r[0] in state.approvals}
+    decided = Decided(event.decision, event, entry.seq, own)
+    text = f"rejected {event.target}: {event.reason or 'no reason given'}"
+    rejected = {**state.rejected, **dict.fromkeys(event.resubmission, event.reason)}
+    state = replace(
+        state,
+        decisions=(*state.decisions, decided),
+        rejected=rejected,
+        resubmission_refused=state.resubmission_refused - set(event.resubmission),
+        feedback=(*state.feedback, Feedback(entry.seq, text)),
+    )
+    return _revised(state, event)
+
+
+@_on(ev.Undone)
+def _undone(state: State, entry: Entry, event: ev.Undone) -> State:
+    target = next(d for d in state.decisions if d.id == event.undoes)
+    decisions = tuple(
+        replace(d, undone=True) if d.id == event.undoes else d for d in state.decisions
+    )
+    state = replace(state, decisions=decisions)
+    match target.event:
+        case ev.HunkApproved() as approved:
+            return _unapproved(state, target, approved)
+        case ev.WithdrawalAccepted():
+            return replace(state, withdrawn={**state.withdrawn, **target.withdrawn})
+        case ev.Commented() as comment:
+            return _uncommented(state, comment)
+        case ev.HunkRejected() as rejected:
+            return _unrejected(state, entry, event, target, rejected)
+        case _:
+            return state
+
+
+def _unapproved(state: State, target: Decided, approved: ev.HunkApproved) -> State:
+    approvals = dict(state.approvals)
+    for region in approved.regions:
+        current = approvals.get(region[0])
+        if current is not None and current.decision == approved.decision:
+            del approvals[region[0]]
+    return replace(state, approvals={**approvals, **target.before})
+
+
+def _uncommented(state: State, comment: ev.Commented) -> State:
+    left = tuple(t for t in state.comments.get(comment.hunk, ()) if t != comment.text)
+    return replace(state, comments={**state.comments, comment.hunk: left})
+
+
+def _unrejected(
+    state: State, entry: Entry, event: ev.Undone, target: Decided, rejected: ev.HunkRejected
+) -> State:
+    """The rejected bytes are back; approvals that the reject took away count again if named."""
+    kept = {k: v for k, v in state.rejected.items() if k not in rejected.resubmission}
+    text = f"undone: the reject of {rejected.target}; its bytes are back"
+    own = {k: Lapse(a, "rejected", target.seq) for k, a in target.before.items()}
+    state = replace(
+        state,
+        rejected=kept,
+        lapsed={**state.lapsed, **own},
+        green_minutes=None,
+        feedback=(*state.feedback, Feedback(entry.seq, text)),
+    )
+    return _revised(state, event)
+
+
+@_on(ev.Commented)
+def _commented(state: State, entry: Entry, event: ev.Commented) -> State:
+    texts = (*state.comments.get(event.hunk, ()), event.text)
+    decided = Decided(event.decision, event, entry.seq)
+    said = Feedback(entry.seq, f"comment on {event.path}: {event.text}")
+    return replace(
+        state,
+        comments={**state.comments, event.hunk: texts},
+        decisions=(*state.decisions, decided),
+        feedback=(*state.feedback, said),
+    )
+
+
+@_on(ev.UnknownNoted)
+def _unknown_noted(state: State, entry: Entry, event: ev.UnknownNoted) -> State:
+    noted = Unknown(event.unknown, event.text, entry.actor)
+    return replace(state, unknowns=(*state.unknowns, noted))
+
+
+@_on(ev.UnknownConfirmed)
+def _unknown_confirmed(state: State, _entry: Entry, event: ev.UnknownConfirmed) -> State:
+    unknowns = tuple(
+        replace(u, confirmed=True) if u.number == event.unknown else u for u in state.unknowns
+    )
+    return replace(state, unknowns=unknowns)
+
+
+# --- calls --------------------------------------------------------------------------------------
+
+
+@_on(ev.SessionOpened)
+def _session_opened(state: State, _entry: Entry, event: ev.SessionOpened) -> State:
+    return replace(state, tiers=state.tiers | {event.tier})
+
+
+@_on(ev.CallRefused)
+def _call_refused(state: State, entry: Entry, event: ev.CallRefused) -> State:
+    counted = state.refusals + (entry.actor is Actor.AGENT)
+    seen = state.resubmission_refused | set(event.about)
+    return replace(state, refusals=counted, resubmission_refused=seen)
+
+
+@_on(ev.RefusalsRepeated)
+def _refusals_repeated(state: State, entry: Entry, _event: ev.RefusalsRepeated) -> State:
+    return replace(state, refusals=state.refusals + (entry.actor is Actor.AGENT))
+
+
+@_on(ev.Reported)
+def _reported(state: State, entry: Entry, event: ev.Reported) -> State:
+    if event.kind == "done":
+        return replace(state, done=True)
+    noted = Unknown(event.unknown, event.text, entry.actor)
+    return replace(state, unknowns=(*state.unknowns, noted))
+
+
+@_on(ev.FeedbackDelivered)
+def _delivered(state: State, _entry: Entry, event: ev.FeedbackDelivered) -> State:
+    return replace(state, delivered=max(state.delivered, event.upto))
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+
+@_on(ev.HiddenStarted)
+def _hidden_started(state: State, _entry: Entry, _event: ev.HiddenStarted) -> State:
+    return replace(state, hidden_started=True)
+
+
+@_on(ev.VerdictWritten)
+def _verdict(state: State, _entry: Entry, event: ev.VerdictWritten) -> State:
+    return replace(state, verdict=event)
+
+
+@_on(ev.Shipped)
+def _shipped(state: State, _entry: Entry, event: ev.Shipped) -> State:
+    return replace(state, shipped=event)
+
+
+@_on(ev.Killed)
+def _killed(state: State, _entry: Entry, event: ev.Killed) -> State:
+    return replace(state, killed=event)
