@@ -6,6 +6,7 @@ SDK's own loop (`Server.run`), which this module only feeds and drains.
 """
 
 import os
+import select
 import signal
 import threading
 from collections import deque
@@ -30,6 +31,7 @@ MAX_OPEN = 128
 MAX_OPEN_BYTES = 16 << 20
 """Bytes of the requests in hand; one alone may be larger."""
 CHUNK = 1 << 16
+HANGUP_POLL_SECONDS = 0.25
 STOP_HOOK_SECONDS = 0.5
 STOP_SECONDS = 0.9
 """After a signal the process is gone this much later, whatever still runs."""
@@ -76,7 +78,8 @@ class Inbox:
         """Return the next message; `EndOfStream` once the input has ended and is drained."""
         while True:
             try:
-                await self._outbox.calm()
+                if self._outbox.full:
+                    await self._patiently(self._outbox.calm)
                 while self._lines:
                     message = await self._read_line(self._lines.popleft())
                     if message is not None:
@@ -88,7 +91,8 @@ class Inbox:
                     await self._until(lambda: not self._open_count)
                 self._outbox.hurry()
                 raise anyio.EndOfStream
-            await self._until(self._has_room)
+            if not self._has_room():
+                await self._patiently(lambda: self._until(self._has_room))
             await self._fill()
 
     def settle(self, request_id: RequestId | None) -> None:
@@ -110,6 +114,20 @@ class Inbox:
         while not condition():
             self._settled = anyio.Event()
             await self._settled.wait()
+
+    async def _patiently(self, wait: Callable[[], Awaitable[None]]) -> None:
+        """Wait without reading; once the client has left, no longer than a drain."""
+        patience = HANGUP_POLL_SECONDS
+        while True:
+            with anyio.move_on_after(patience) as scope:
+                await wait()
+            if not scope.cancelled_caught:
+                return
+            if patience == self._drain:
+                self._outbox.hurry()
+                raise anyio.EndOfStream
+            if _hung_up(self._fd):
+                patience = self._drain
 
     async def _fill(self) -> None:
         await _wait_readable(self._fd)
@@ -337,6 +355,13 @@ def _end_within(seconds: float, status: int) -> None:
     timer = threading.Timer(seconds, os._exit, (status,))
     timer.daemon = True
     timer.start()
+
+
+def _hung_up(fd: int) -> bool:
+    """Tell whether the client will send nothing more, unread input aside."""
+    poll = select.poll()
+    poll.register(fd, getattr(select, "POLLRDHUP", 0))
+    return bool(poll.poll(0))
 
 
 async def _wait_readable(fd: int) -> None:
