@@ -72,12 +72,12 @@ def count_hidden(text: str) -> int:
 def quoted(text: str, limit: int = 120) -> str:
     """`text` for the inside of a one-line message: escaped, newline and tab too, and shortened.
 
-    The result is at most `limit` characters; what was left out is counted ("... +99880").
+    The result is at most `limit` characters; a cut text says its full length ("... (100000)").
     """
     head = visible(text[: limit + 1]).replace("\n", "<000a>").replace("\t", "<0009>")
     if len(text) <= limit and len(head) <= limit:
         return head
-    rest = f"... +{len(text)}"
+    rest = f"... ({len(text)})"
     return head[: limit - len(rest)] + rest
 
 
@@ -100,3 +100,26 @@ def mixed_scripts(text: str) -> bool:
         return False
     words = (match.group() for match in _WORD.finditer(text))
     return any(len({script for script in map(_script, word) if script}) > 1 for word in words)
+
+
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def _is_disguised(name: str) -> bool:
+    return unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFC", name)
+
+
+def lookalikes(text: str) -> tuple[str, ...]:
+    """Names in `text` that are not what they look like, each once, in order.
+
+    A name counts when it mixes Latin letters with look-alikes of another script, or when Python
+    would read it as a plainer one (full-width letters). Honest names in one script don't.
+    """
+    if text.isascii():
+        return ()
+    names = dict.fromkeys(name for name in _NAME.findall(text) if not name.isascii())
+    return tuple(
+        name
+        for name in names
+        if name.isidentifier() and (_is_disguised(name) or mixed_scripts(name))
+    )
