@@ -131,10 +131,10 @@ class Ledger:
 
         Raises `Problem(LEDGER_DAMAGED)`, or `Problem(STORAGE_FULL)` if the tail can't be kept.
         """
-        rows = self.read()
+        self._catch_up()
         if self._torn:
-            rows.append(self._discard_tail(reading))
-        return rows
+            self._unread.append(self._discard_tail(reading))
+        return self.read()
 
     def append(self, event: str, fields: Mapping[str, Any], actor: Actor, reading: Reading) -> Row:
         """Add one row; see `append_many`."""
@@ -251,9 +251,11 @@ class Ledger:
             except OSError as error:
                 self._undo(descriptor, error)
                 raise storage_failed(error) from error
-            self._seen = _look(descriptor)
+            seen = _look(descriptor)
         self._prefix.update(data)
         self._offset += len(data)
+        # A size that is not ours: somebody writes without the lock. The next read will tell.
+        self._seen = seen if seen[2] == self._offset else None
 
     def _undo(self, descriptor: int, error: OSError) -> None:
         """Cut away what a failed write may have left; give up for good if that is not certain.

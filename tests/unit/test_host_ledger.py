@@ -388,6 +388,34 @@ def test_a_tail_that_can_not_be_recorded_stays_a_tail(tmp_path: Path, ledger: Le
         assert view.torn and not view.failed
     disk.part = None
     rows = view.refresh(CLOCK.read())
-    assert [r.event for r in rows] == ["tail_discarded"]
-    assert [r.event for r in opened(tmp_path).read()] == ["noted", "tail_discarded"]
-    assert opened(tmp_path).read()[0] == row
+    assert [r.event for r in rows] == ["noted", "tail_discarded"]
+    assert rows[0] == row
+    assert opened(tmp_path).read() == rows
+    assert view.read() == []
+
+
+def test_bytes_put_in_while_a_row_is_written_are_found(tmp_path: Path) -> None:
+    class Crowded(Disk):
+        def write(self, descriptor: int, data: bytes) -> int:
+            os.write(descriptor, b"not a row\n")
+            return super().write(descriptor, data)
+
+    ledger = opened(tmp_path, Crowded())
+    ledger.create()
+    note(ledger)
+    with refused(Refusal.LEDGER_DAMAGED):
+        ledger.read()
+
+
+def test_an_interrupt_between_write_and_sync_leaves_the_row_to_be_read(tmp_path: Path) -> None:
+    class Interrupted(Disk):
+        def sync(self, descriptor: int) -> None:
+            raise KeyboardInterrupt
+
+    ledger = opened(tmp_path, Interrupted())
+    ledger.create()
+    with pytest.raises(KeyboardInterrupt):
+        note(ledger, "a")
+    [row] = ledger.read()
+    assert row.fields == {"text": "a"}
+    assert ledger.head == (row.raw_sha256, 1)
