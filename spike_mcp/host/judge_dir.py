@@ -1,9 +1,11 @@
 """judge/: how it is laid out, what in it is sealed, and whether the seals hold (spec 2, 3, 4).
 
 seals.json holds digests only. It is itself anchored by the ledger's first row (its own SHA-256),
-so `SealWatch.check` is given that digest and trusts nothing else.
+so `SealWatch.check` is given that digest and trusts nothing else. Its bytes are kept in blobs too:
+who edits a sealed file and seals.json to match is still told what was edited.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,7 +20,7 @@ from spike_mcp.core import layout
 from spike_mcp.core.codes import Problem, Refusal, Usage
 from spike_mcp.core.paths import RepoPath
 from spike_mcp.host.digests import ABSENT, Digests
-from spike_mcp.host.files import write_atomic
+from spike_mcp.host.files import Blobs, write_atomic
 
 __all__ = [
     "ABSENT",
@@ -162,7 +164,7 @@ def seal(
     hidden: Iterable[str] = (),
     approval_key: str = "",
 ) -> Seals:
-    """Seal judge/ as it is now and write seals.json.
+    """Seal judge/ as it is now; write seals.json, and its bytes to blobs.
 
     `inputs` comes from `input_digests`; `hidden` names the blobs that hold vectors, hidden tests
     and negative controls. `Problem(SEAL_BROKEN)` if one of the files is not there.
@@ -183,6 +185,7 @@ def seal(
         hypothesis=_text_digest(hypothesis),
         approval_key=approval_key,
     )
+    Blobs(judge / layout.BLOBS).put(seals.to_bytes())
     write_atomic(judge / layout.SEALS, seals.to_bytes(), 0o444)
     return seals
 
@@ -227,29 +230,35 @@ class SealWatch:
 
         `expected` is the digest of seals.json in the ledger; `oracle` and `inputs` are the (path,
         SHA-256) of later `sealed` rows. Inputs inside the repository are looked at in `work`, or
-        not at all without it.
+        not at all without it. When the bytes of seals.json are lost for good, `Part.SEALS` is
+        all that can be said.
         """
+        found: list[Difference] = []
+        if self._digests.of(str(self._judge / layout.SEALS)) != expected:
+            found.append(Difference(Part.SEALS))
         seals = self._load(expected)
         if seals is None:
-            return (Difference(Part.SEALS),)
-        found = [*self._files(seals, oracle), *self._inputs(seals, inputs, work)]
+            found.append(Difference(Part.SEALS))
+        else:
+            found += [*self._files(seals, oracle), *self._inputs(seals, inputs, work)]
         order = list(Part)
         return tuple(sorted(set(found), key=lambda each: (order.index(each.part), each.name)))
 
     def _load(self, expected: str) -> Seals | None:
-        path = self._judge / layout.SEALS
-        if self._digests.of(str(path)) != expected:
-            return None
+        """The seals with that digest, from seals.json or from blobs; None if gone from both."""
         if self._seals is None or self._seals[0] != expected:
-            data = path.read_bytes()
-            # Read after it was hashed: what counts is the digest of the bytes that are parsed.
-            if hashlib.sha256(data).hexdigest() != expected:
-                return None
             try:
-                self._seals = (expected, Seals.from_bytes(data))
-            except ValueError:
+                self._seals = (expected, Seals.from_bytes(self._sealed_bytes(expected)))
+            except (Problem, ValueError):
                 return None
         return self._seals[1]
+
+    def _sealed_bytes(self, expected: str) -> bytes:
+        with contextlib.suppress(OSError):
+            data = (self._judge / layout.SEALS).read_bytes()
+            if hashlib.sha256(data).hexdigest() == expected:
+                return data
+        return Blobs(self._judge / layout.BLOBS).get(expected)
 
     def _files(self, seals: Seals, oracle: Iterable[tuple[str, str]]) -> Iterator[Difference]:
         later = {f"{layout.ORACLE}/{path}": digest for path, digest in oracle}

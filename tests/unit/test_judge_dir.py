@@ -253,10 +253,20 @@ def test_what_later_rows_seal_is_checked_too(spike: Spike) -> None:
     )
 
 
-def test_seals_that_are_not_the_ledgers_count_for_nothing(spike: Spike) -> None:
-    judge_dir.seal(spike.judge, argv=("true",), hypothesis="x", inputs={})
-    assert spike.check() == ["seals"]
+def test_who_edits_and_seals_anew_is_told_what_was_edited(spike: Spike) -> None:
+    changed = CONTRACT.replace(b"429", b"503")
+    judge_dir.plant(spike.judge, changed, HYPOTHESIS.replace("429", "503"), ORACLE)
+    judge_dir.seal(spike.judge, argv=ARGV, hypothesis=HYPOTHESIS.replace("429", "503"), inputs={})
+    assert spike.check() == ["seals", "hypothesis", "contract"]
+
+
+def test_without_the_sealed_bytes_of_the_seals_nothing_holds(spike: Spike) -> None:
     assert spike.watch.check("") == (Difference(Part.SEALS),)
+    (spike.judge / "blobs" / spike.seals.digest).unlink()
+    spike.write("judge/hypothesis.txt", b"other\n")
+    assert spike.check(SealWatch(spike.judge)) == ["hypothesis"]
+    (spike.judge / "seals.json").unlink()
+    assert spike.check(SealWatch(spike.judge)) == ["seals"]
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"version": 1}', b"\xff"])
