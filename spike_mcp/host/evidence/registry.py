@@ -1,0 +1,15 @@
+"""Which adapter reads which runner."""
+
+from spike_mcp.host.evidence.model import Adapter
+from spike_mcp.host.evidence.plain import PlainAdapter
+from spike_mcp.host.evidence.python import PytestAdapter, UnittestAdapter
+
+_ADAPTERS: dict[str, Adapter] = {
+    "pytest": PytestAdapter(),
+    "unittest": UnittestAdapter(),
+}
+
+
+def adapter_for(runner: str) -> Adapter:
+    """The adapter of a runner's name (`resolve.runner_of`); every unknown command is plain."""
+    return _ADAPTERS.get(runner, PlainAdapter())

@@ -1,0 +1,10 @@
+"""The sandbox of a measurement: bubblewrap twice, a system-call filter, limits (spec 11).
+
+This does not hold when the kernel itself is attacked, when the same user's other processes write
+into judge/ (only `spike run` keeps the agent from that), or at isolation `none`.
+"""
+
+from spike_mcp.host.sandbox.machine import find_bwrap, fixed_environment
+from spike_mcp.host.sandbox.model import HOME, Bwrap, Limits, Places
+
+__all__ = ["HOME", "Bwrap", "Limits", "Places", "find_bwrap", "fixed_environment"]

@@ -1,0 +1,170 @@
+"""Builders of the bubblewrap command lines: values in, arguments out (spec 11).
+
+A run is two bubblewraps, one inside the other:
+
+* the **stage** sees the machine as it is and has power over nothing but its own mount namespace:
+  it mounts a size-limited tmpfs and on it ONE overlay of the tree (or a copy where the kernel
+  refuses), so that everything a run writes vanishes with the last process, whatever happens to us;
+* the **box** is the sandbox: an allow-list of mounts, no network, no capabilities, and that one
+  tree at every path where the project expects itself.
+
+The options of the box name sealed files, and `/proc/1/cmdline` is readable inside, so they travel
+through `--args FD` instead of the command line.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from spike_mcp.host.sandbox.model import HOME, INSIDE, Box, Host
+
+_SHM_BYTES = 64 << 20
+_RUN_BYTES = 1 << 20
+
+# Directories that exist on every Linux, are normally empty, and belong to nobody: the stage mounts
+# over the first one that no path of the run passes through. Only its own namespace sees that.
+_STAGES = ("/srv", "/mnt", "/media", "/boot", "/opt")
+
+# $1 stage, $2 size, $3 mount, $4 cp, $5 file that takes the word "copy", $6 "overlay" or "copy",
+# $7 tree. `lowerdir=.` keeps commas and colons of the tree's path out of the option string.
+_STAGE_SCRIPT = """\
+stage=$1 mount=$3 cp=$4 word=$5
+cd -- "$7" || exit 98
+"$mount" -t tmpfs -o "size=$2,mode=0755" spike "$stage" || exit 97
+mkdir "$stage/up" "$stage/wk" "$stage/tree" || exit 97
+if [ "$6" != overlay ] || ! "$mount" -t overlay -o \
+"lowerdir=.,upperdir=$stage/up,workdir=$stage/wk,userxattr" spike "$stage/tree" 2>/dev/null; then
+  echo '{"tree":"copy"}' > "$word"
+  "$cp" -a -- . "$stage/tree/" || exit 96
+fi
+cd / && shift 7 && exec "$@"
+"""
+
+# The payload waits for one line: it comes after the limits are on, and never if the server died.
+GATE_SCRIPT = 'read -r go || exit 125; exec "$@" </dev/null'
+
+
+def stage_at(paths: Iterable[str]) -> str:
+    """Directory for the stage's tmpfs: the first candidate on the way to none of `paths`."""
+    needed = tuple(paths)
+    for stage in _STAGES:
+        if not any(under(path, stage) for path in needed):
+            return stage
+    return _STAGES[0]
+
+
+def under(path: str, directory: str) -> bool:
+    """Is `path` the directory itself or below it? Both absolute and normalised."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def command(
+    host: Host, box: Box, args_fd: int, word: str, payload: Sequence[str]
+) -> tuple[str, ...]:
+    """The whole command: stage, box, gate, payload. `word`: path where the stage reports."""
+    stage = stage_at(_sources(box))
+    return (
+        *(host.bwrap, "--die-with-parent", "--unshare-user", "--uid", "0", "--gid", "0"),
+        *("--cap-add", "ALL", "--dev-bind", "/", "/", "--", "/bin/sh", "-c", _STAGE_SCRIPT, "sh"),
+        *(stage, str(box.limits.tree_bytes), host.mount, host.copy, word),
+        *("overlay" if box.overlay else "copy", box.tree),
+        *(host.bwrap, "--args", str(args_fd), "--", "/bin/sh", "-c", GATE_SCRIPT, "sh"),
+        *payload,
+    )
+
+
+def options(
+    host: Host, box: Box, status_fd: int, block_fd: int, seccomp_fd: int
+) -> tuple[str, ...]:
+    """The options of the box, for `--args`."""
+    tree = f"{stage_at(_sources(box))}/tree"
+    around, within = _split_places(box)
+    return (
+        *_namespaces(host, status_fd, block_fd, seccomp_fd),
+        *_system(host, box),
+        *_private(box),
+        *_bind_all(around),
+        *(item for at in box.mount_at for item in ("--bind", tree, at)),
+        *(item for at in box.mount_at for item in _over_tree(box, at)),
+        *_bind_all(within),
+        *_hidden(box, (*around, *within)),
+        *(("--ro-bind", box.inside, INSIDE) if box.inside else ()),
+        *("--chdir", box.mount_at[0], "--remount-ro", "/run", "--remount-ro", "/"),
+    )
+
+
+def _sources(box: Box) -> tuple[str, ...]:
+    covers = tuple(source for source, _ in box.covers)
+    return (box.tree, *covers, *box.read_only, *((box.inside,) if box.inside else ()))
+
+
+def _namespaces(host: Host, status_fd: int, block_fd: int, seccomp_fd: int) -> tuple[str, ...]:
+    return (
+        *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--unshare-net", "--disable-userns"),
+        *("--uid", str(host.uid), "--gid", str(host.gid), "--cap-drop", "ALL"),
+        *("--die-with-parent", "--new-session", "--hostname", "spike"),
+        *("--json-status-fd", str(status_fd), "--block-fd", str(block_fd)),
+        *("--seccomp", str(seccomp_fd)),
+    )
+
+
+def _system(host: Host, box: Box) -> tuple[str, ...]:
+    parts: list[str] = []
+    for path, target in host.system:
+        parts += ("--symlink", target, path) if target else ("--ro-bind", path, path)
+    for path in host.etc:
+        parts += ("--ro-bind", path, path)
+    if box.proc:
+        # As real root /proc/sys stays writable without the second line (measured, facts.md).
+        parts += ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+    parts += ("--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm")  # noqa: S108
+    parts += ("--remount-ro", "/dev")
+    return tuple(parts)
+
+
+def _private(box: Box) -> tuple[str, ...]:
+    size = str(box.limits.tmp_bytes)
+    return (
+        *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108
+        *("--size", str(_RUN_BYTES), "--tmpfs", "/run"),
+        *("--dir", "/var", "--symlink", "../tmp", "/var/tmp"),  # noqa: S108
+        *("--perms", "0700", "--size", size, "--tmpfs", HOME),
+    )
+
+
+def _split_places(box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Places that lie inside a mounted tree (a virtual environment there) come after it."""
+    places = sorted(set(box.read_only), key=lambda path: (path.count("/"), path))
+    within = tuple(
+        path for path in places if any(under(path, at) and path != at for at in box.mount_at)
+    )
+    return tuple(path for path in places if path not in within), within
+
+
+def _bind_all(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(item for path in paths for item in ("--ro-bind", path, path))
+
+
+def _over_tree(box: Box, at: str) -> tuple[str, ...]:
+    """What covers parts of the tree at one of its mount points."""
+    parts: list[str] = []
+    for path in box.environment:
+        parts += ("--ro-bind", f"{box.tree}/{path}", f"{at}/{path}")
+    for path in box.bytecode:
+        parts += ("--perms", "0755", "--size", "4096", "--tmpfs", f"{at}/{path}")
+        parts += ("--remount-ro", f"{at}/{path}")
+    for path in box.sockets:
+        # A socket in the tree would still lead out of the sandbox: connect() needs no write.
+        parts += ("--ro-bind", "/dev/null", f"{at}/{path}")
+    for source, path in box.covers:
+        parts += ("--ro-bind", source, f"{at}/{path}")
+    return tuple(parts)
+
+
+def _hidden(box: Box, places: Sequence[str]) -> tuple[str, ...]:
+    """Masks for hidden directories that a bound place would show; all others are simply absent."""
+    parts: list[str] = []
+    for path in box.hide:
+        shown = any(under(path, place) for place in places)
+        if shown and not any(under(place, path) for place in (*places, *box.mount_at)):
+            parts += ("--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path)
+    return tuple(parts)
