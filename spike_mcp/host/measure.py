@@ -19,15 +19,14 @@ from spike_mcp.core.codes import Isolation
 from spike_mcp.host.evidence import Evidence, Launch, Reader, RunOutcome, adapter_for, decide
 from spike_mcp.host.evidence.python import VARIABLE
 from spike_mcp.host.evidence.trees import foreign_modules, loaded_paths
-from spike_mcp.host.sandbox import seccomp
-from spike_mcp.host.sandbox.argv import GATE_SCRIPT, command, options, under
+from spike_mcp.host.sandbox.argv import GATE_SCRIPT, under
+from spike_mcp.host.sandbox.boxed import boxed
 from spike_mcp.host.sandbox.capture import Capture, Lines
 from spike_mcp.host.sandbox.live import Ending, Live, Spawn, Stop
 from spike_mcp.host.sandbox.machine import (
     fixed_environment,
     hint_for,
     sandbox_host,
-    unavailable,
 )
 from spike_mcp.host.sandbox.model import INSIDE, Box, Limits, Places
 from spike_mcp.host.sandbox.scan import Scan, scan
@@ -109,13 +108,13 @@ class Run:
     def start(cls, spec: RunSpec) -> "Run":
         """Spawn. Problem(SANDBOX_UNAVAILABLE) if there is no sandbox on this machine."""
         adapter = adapter_for("plain" if spec.setup else spec.runner)
-        boxed = spec.isolation is Isolation.NAMESPACES
-        launch = adapter.launch(spec.places, INSIDE if boxed else _RECORDERS, spec.dry)
+        sandboxed = spec.isolation is Isolation.NAMESPACES
+        launch = adapter.launch(spec.places, INSIDE if sandboxed else _RECORDERS, spec.dry)
         run = cls(spec, launch, adapter.reader())
         run._scan = scan(str(spec.tree), frozenset(spec.read_only))
         if spec.setup:
             run._start_setup()
-        elif boxed:
+        elif sandboxed:
             run._start_boxed()
         else:
             run._start_open()
@@ -176,27 +175,12 @@ class Run:
     # -- starting
 
     def _start_boxed(self) -> None:
-        host = sandbox_host()
-        filter_ = seccomp.program()
-        if filter_ is None:
-            raise unavailable(
-                "no system-call filter is known for this processor",
-                "measure on x86-64 or arm64, or use --isolation none (it can't ship)",
-            )
-        box = self._box(host.proc)
-        status_read, status_write = os.pipe()
-        block_read, block_write = os.pipe()
-        inherit = [status_write, block_read, _memory(filter_)]
-        told = options(host.host, box, status_write, block_read, inherit[2])
-        inherit.append(
-            _memory(b"".join(item.encode("utf-8", "surrogateescape") + b"\0" for item in told))
-        )
-        env, channel = self._environment(inherit)
-        word = f"/proc/self/fd/{status_write}"
-        argv = command(host.host, box, inherit[3], word, self._launch.argv)
-        self._go(argv, env, inherit, channel, status=status_read, block=block_write)
+        env, channel, inherit = self._environment()
+        made = boxed(self._box(), self._launch.argv)
+        inherit += made.inherit
+        self._go(made.argv, env, inherit, channel, status=made.status, block=made.block)
 
-    def _box(self, proc: bool) -> Box:
+    def _box(self) -> Box:
         spec = self._spec
         covers = [(str(file), path) for path, file in spec.oracle.items()]
         covers += [(str(file), path) for path, file in spec.replaced.items()]
@@ -210,7 +194,7 @@ class Run:
             read_only=spec.places.read_only,
             hide=spec.hide,
             inside=_RECORDERS,
-            proc=proc,
+            proc=sandbox_host().proc,
             limits=spec.limits,
         )
 
@@ -230,8 +214,7 @@ class Run:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copyfile(file, target)
         self._roots = (tree,)
-        inherit: list[int] = []
-        env, channel = self._environment(inherit)
+        env, channel, inherit = self._environment()
         env |= {"HOME": base, "TMPDIR": base}
         argv = (*_GATE, *self._moved(tree))
         self._go(argv, env, inherit, channel, cwd=tree)
@@ -244,15 +227,15 @@ class Run:
             for index, word in enumerate(self._launch.argv)
         )
 
-    def _environment(self, inherit: list[int]) -> tuple[dict[str, str], socket.socket | None]:
+    def _environment(self) -> tuple[dict[str, str], socket.socket | None, list[int]]:
+        """The fixed environment, our end of the event channel, the descriptor to inherit."""
         env = fixed_environment(dict(self._spec.places.env)) | dict(self._launch.env)
         if not self._launch.channel:
-            return env, None
+            return env, None, []
         ours, theirs = socket.socketpair()
         ours.sendall(self._nonce + b"\n")
         env[VARIABLE] = str(theirs.fileno())
-        inherit.append(theirs.detach())
-        return env, ours
+        return env, ours, [theirs.detach()]
 
     def _go(
         self,
@@ -374,14 +357,6 @@ def is_green(result: RunResult, pins: tuple[str, ...]) -> bool:
     if result.outcome is not RunOutcome.PASSED:
         return False
     return decide(result.evidence, result.exit_code, pins)[0] is RunOutcome.PASSED
-
-
-def _memory(data: bytes) -> int:
-    """An anonymous file with `data`, at its start, to be inherited."""
-    fd = os.memfd_create("spike", 0)
-    os.write(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
 
 
 def _copy_tree(source: str, target: str) -> None:

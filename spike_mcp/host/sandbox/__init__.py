@@ -6,5 +6,15 @@ into judge/ (only `spike run` keeps the agent from that), or at isolation `none`
 
 from spike_mcp.host.sandbox.machine import find_bwrap, fixed_environment
 from spike_mcp.host.sandbox.model import HOME, Bwrap, Limits, Places
+from spike_mcp.host.sandbox.probe import SandboxReport, self_test
 
-__all__ = ["HOME", "Bwrap", "Limits", "Places", "find_bwrap", "fixed_environment"]
+__all__ = [
+    "HOME",
+    "Bwrap",
+    "Limits",
+    "Places",
+    "SandboxReport",
+    "find_bwrap",
+    "fixed_environment",
+    "self_test",
+]
