@@ -62,14 +62,16 @@ class Revision(Event):
 @_row
 @dataclass(frozen=True, slots=True)
 class Created(Event):
-    """`spike init` sealed the contract."""
+    """`spike init` sealed the contract; digests are of bytes in blobs."""
 
     NAME: ClassVar[str] = "created"
     spike_id: str
     name: str
     baseline: str
     fingerprint: str
+    contract: str
     seals: str
+    pointer: str
     isolation: str
     approval_key: str = ""
 
@@ -142,15 +144,23 @@ class CheckpointExtended(Event):
 @_row
 @dataclass(frozen=True, slots=True)
 class Sealed(Event):
-    """Support files and environment, sealed when setup and reproduce stop (spec 2, 4)."""
+    """What is sealed when setup and reproduce stop (spec 2, 4).
+
+    `what` = setup: `places` (blob: where the measurement's program and packages lie) and `digest`
+    (of the tree seal over them and the environment). `what` = reproduce: `oracle` and `support`
+    files that the red runs loaded, as (path, sha256); `tests` = ids that must pass, `red` = those
+    that failed; `weak` = why this red proves less than it should, "" if it does not.
+    """
 
     NAME: ClassVar[str] = "sealed"
     what: str
     oracle: tuple[tuple[str, str], ...] = ()
     support: tuple[tuple[str, str], ...] = ()
     tests: tuple[str, ...] = ()
+    red: tuple[str, ...] = ()
     digest: str = ""
-    environment: tuple[str, ...] = ()
+    places: str = ""
+    weak: str = ""
 
 
 @_row
@@ -223,6 +233,15 @@ class RunFinished(Event):
     evidence: str = ""
     tests: tuple[tuple[str, str], ...] = ()
     note: str = ""
+
+
+@_row
+@dataclass(frozen=True, slots=True)
+class RunCancelAsked(Event):
+    """A human's command needs the tree: whoever owns the run ends it."""
+
+    NAME: ClassVar[str] = "run_cancel_asked"
+    run: str
 
 
 @_row

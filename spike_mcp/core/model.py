@@ -123,6 +123,7 @@ class Run:
     began: float
     finished: ev.RunFinished | None = None
     lost: bool = False
+    cancel_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,10 @@ class State:
     lapsed: Mapping[str, Lapse] = field(default_factory=dict)
     patches: Mapping[str, Patch] = field(default_factory=dict)
     intent: tuple[int, ev.PatchStarted | ev.RejectStarted] | None = None
+    issued_patches: int = 0
+    issued_decisions: int = 0
+    hunk_ids: frozenset[str] = frozenset()
+    """Every hunk id that the map ever had: a short name never comes to mean a second hunk."""
     decisions: tuple[Decided, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
     resubmission_refused: frozenset[str] = frozenset()
@@ -199,7 +204,7 @@ class State:
     @property
     def open_run(self) -> Run | None:
         """The run that has started and not ended, if any."""
-        for run in reversed(self.runs.values()):
+        for run in reversed(tuple(self.runs.values())):
             if run.finished is None and not run.lost:
                 return run
         return None
@@ -207,7 +212,7 @@ class State:
     @property
     def last_run(self) -> Run | None:
         """The newest finished run."""
-        return next((r for r in reversed(self.runs.values()) if r.finished), None)
+        return next((r for r in reversed(tuple(self.runs.values())) if r.finished), None)
 
     @property
     def pins(self) -> tuple[str, ...]:

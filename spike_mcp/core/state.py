@@ -11,6 +11,7 @@ from typing import Any
 from spike_mcp.core import events as ev
 from spike_mcp.core.clock import ClockState
 from spike_mcp.core.codes import Actor, Checkpoint
+from spike_mcp.core.hunks import Span, group, hunk_id
 from spike_mcp.core.model import (
     Approval,
     CheckpointState,
@@ -56,10 +57,18 @@ def fold(entries: Iterable[Entry], state: State | None = None) -> State:
 def evolve(state: State, entry: Entry) -> State:
     """The state after one more row."""
     clock = state.clock.advance(entry.reading) if state.clock else None
-    state = replace(state, seq=entry.seq, clock=clock)
+    issued = state.issued_decisions + isinstance(entry.event, _DECISIVE)
+    state = replace(state, seq=entry.seq, clock=clock, issued_decisions=issued)
     handler = _HANDLERS.get(type(entry.event))
     return handler(state, entry, entry.event) if handler else state
 
+
+_DECISIVE = (
+    ev.HunkApproved,
+    ev.WithdrawalAccepted,
+    ev.RejectStarted,
+    ev.Commented,
+)
 
 Handler = Callable[[State, Entry, Any], State]
 _HANDLERS: dict[type[ev.Event], Handler] = {}
@@ -180,6 +189,12 @@ def _run_finished(state: State, _entry: Entry, event: ev.RunFinished) -> State:
     return replace(state, green=state.green | {run.tree}, green_minutes=minutes)
 
 
+@_on(ev.RunCancelAsked)
+def _run_cancel_asked(state: State, _entry: Entry, event: ev.RunCancelAsked) -> State:
+    run = replace(state.runs[event.run], cancel_asked=True)
+    return replace(state, runs={**state.runs, event.run: run})
+
+
 @_on(ev.RunLost)
 def _run_lost(state: State, _entry: Entry, event: ev.RunLost) -> State:
     return replace(state, runs={**state.runs, event.run: replace(state.runs[event.run], lost=True)})
@@ -190,7 +205,12 @@ def _run_lost(state: State, _entry: Entry, event: ev.RunLost) -> State:
 
 @_on(ev.PatchStarted)
 def _patch_started(state: State, entry: Entry, event: ev.PatchStarted) -> State:
-    return replace(state, intent=(entry.seq, event), stored=state.stored + event.stored)
+    return replace(
+        state,
+        intent=(entry.seq, event),
+        stored=state.stored + event.stored,
+        issued_patches=state.issued_patches + 1,
+    )
 
 
 @_on(ev.RejectStarted)
@@ -254,7 +274,14 @@ def _revised(state: State, event: ev.Revision) -> State:
         spans[row[0]] = row
         if not row[2]:
             del spans[row[0]]
-    return replace(_reapproved(state, event), files=files, spans=spans, intent=None)
+    ids = state.hunk_ids.union(*(ids_of(row) for row in event.spans))
+    return replace(_reapproved(state, event), files=files, spans=spans, intent=None, hunk_ids=ids)
+
+
+def ids_of(row: ev.FileSpans) -> frozenset[str]:
+    """Ids of the hunks that one file's regions make."""
+    groups = group([Span(*span) for span in row[2]])
+    return frozenset(hunk_id(span.key for span in part) for part in groups)
 
 
 def _reapproved(state: State, event: ev.Revision) -> State:

@@ -1,0 +1,188 @@
+"""One transaction: lock, read, fold, recover, settle; then decide, intent, effect, outcome.
+
+Nothing in here awaits, so nothing between an intent row and its outcome can be cancelled; a crash
+there leaves an intent without outcome, which the next transaction rolls back. Recovery table:
+
+| found at the next lock                         | done                                            |
+|------------------------------------------------|-------------------------------------------------|
+| torn last line                                 | moved aside, `tail_discarded` (host.ledger)     |
+| patch_started / reject_started without outcome | old bytes put back, `write_rolled_back`         |
+| run_started whose owner is dead                | `run_lost`                                      |
+| verdict row without result.json                | the file is made again from its blob (verdict)  |
+| checkpoint rows that fell due meanwhile        | appended with the minutes of their moment       |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from spike_mcp.core import events as ev
+from spike_mcp.core import timing
+from spike_mcp.core.clock import Reading
+from spike_mcp.core.clock import elapsed as elapsed_at
+from spike_mcp.core.codes import Actor, Problem, Refusal
+from spike_mcp.core.decide import Accepted, Observation, Refused, decide
+from spike_mcp.core.mapping import pending_count
+from spike_mcp.core.model import State
+from spike_mcp.core.paths import RepoPath
+from spike_mcp.core.requests import Malformed, Request
+from spike_mcp.host import process
+from spike_mcp.host.signing import Signer, decision_payload
+from spike_mcp.host.transaction import ANY, Write
+from spike_mcp.session.spike import Spike, decided_keys, tag_of
+
+LOCK_SECONDS = 5.0
+"""Longest wait for the lock before `busy` (spec 6: lock waits are bounded)."""
+
+
+class Transaction:
+    """The holder of the lock. All rows of one transaction carry the same reading of the clock."""
+
+    def __init__(self, spike: Spike, reading: Reading) -> None:
+        self.spike = spike
+        self.reading = reading
+
+    @property
+    def state(self) -> State:
+        """The fold, rows of this transaction included."""
+        return self.spike.state
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start, now; 0.0 before it."""
+        clock = self.state.clock
+        return elapsed_at(clock, self.reading) if clock else 0.0
+
+    def append(self, actor: Actor, *rows: ev.Event) -> None:
+        """Write rows (durable on return) and fold them."""
+        pairs = [(row.NAME, ev.encode(row)) for row in rows]
+        for row in self.spike.ledger.append_many(pairs, actor, self.reading):
+            self.spike.take(row)
+
+    def append_signed(self, row: ev.Event, signer: Signer | None) -> None:
+        """Write one human decision; signed over its place in the chain where a key is sealed."""
+        created = self.spike.created
+        if created.approval_key:
+            if signer is None:
+                raise Problem(
+                    Refusal.NOT_AUTHORISED,
+                    "this spike's decisions are signed; the passphrase is needed",
+                    "give it at the prompt, or with --passphrase-fd",
+                )
+            prev, rows = self.spike.ledger.head
+            payload = decision_payload(
+                created.spike_id, rows + 1, prev, row.NAME, decided_keys(row), tag_of(row)
+            )
+            fields = {**ev.encode(row), "signature": signer.sign(payload)}
+            row = ev.decode(row.NAME, fields)
+        self.append(Actor.HUMAN, row)
+
+    def decide(self, request: Request | Malformed, seen: Observation) -> Accepted | Refused:
+        """The gate's answer (core.decide)."""
+        return decide(self.state, self.spike.contract.budgets, seen, request)
+
+    # --- before anything else -------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Finish what a crash left half done; raises `Problem(STORAGE_FULL)` if it can't be yet."""
+        intent = self.state.intent
+        if intent is not None:
+            seq, row = intent
+            self.put_back(row.files)
+            what = row.patch if isinstance(row, ev.PatchStarted) else row.decision
+            self.append(Actor.HOST, ev.WriteRolledBack(seq, what))
+        run = self.state.open_run
+        if run is not None and not process.alive(run.owner):
+            self.append(Actor.HOST, ev.RunLost(run.id))
+
+    def put_back(self, files: Iterable[ev.FileRow]) -> None:
+        """Give files that hold an intent's new bytes their old ones; others are left as they are.
+
+        What is neither the old nor the new content was made by somebody else: the sweep names it.
+        """
+        rows = list(files)
+        paths = [RepoPath.trusted(path) for path, *_rest in rows]
+        self.spike.worktree.leftovers(paths)
+        writes = []
+        for path, (name, before, after, _mode) in zip(paths, rows, strict=True):
+            found = self._sha_now(path)
+            if found != after or found == before:
+                continue
+            data = self.spike.blobs.get(before) if before else None
+            mode = self.spike.file_mode(name) & 0o7777 if data is not None else None
+            writes.append(Write(path, data, before=ANY, mode=mode))
+        if writes:
+            with self.spike.worktree.prepare(writes) as prepared:
+                prepared.commit()
+
+    def _sha_now(self, path: RepoPath) -> str:
+        try:
+            data = self.spike.worktree.read(path, 1 << 40, linked=True)
+        except Problem:
+            return ""
+        return hashlib.sha256(data).hexdigest()
+
+    def settle(self) -> None:
+        """Append the checkpoint rows that have fallen due, and the end of a review backlog."""
+        state, budgets = self.state, self.spike.contract.budgets
+        if not state.started or state.verdict or state.killed:
+            return
+        self._note_clock()
+        for _round in range(8):
+            row = next(
+                timing.due(self.state, budgets, self.elapsed, green=self.tree_is_green()), None
+            )
+            if row is None:
+                break
+            self.append(Actor.HOST, row)
+        self.end_backlog()
+
+    def _note_clock(self) -> None:
+        clock = self.state.clock
+        if clock is None:
+            return
+        now = clock.advance(self.reading)
+        if now.disagreement is not None and now.disagreement != clock.disagreement:
+            found = now.disagreement
+            row = ev.ClockDisagreed(found.boot_seconds, found.wall_seconds, found.text)
+            self.append(Actor.HOST, row)
+
+    def tree_is_green(self) -> bool:
+        """Whether the tree as it is has a green measurement."""
+        return bool(self.state.green) and self.spike.tree_digest() in self.state.green
+
+    def end_backlog(self) -> None:
+        """`backlog_ended` once fewer hunks than the limit are pending."""
+        if self.state.backlog_since is None:
+            return
+        pending = pending_count(self.state)
+        if pending < self.spike.contract.budgets.max_pending:
+            self.append(Actor.HOST, ev.BacklogEnded(pending))
+
+    def start_attempt(self, *, human: bool) -> None:
+        """Open or resume the attempt if a write or run may do so (spec 5)."""
+        budgets = self.spike.contract.budgets
+        if self.elapsed >= budgets.write_cutoff * 60:
+            return
+        if timing.may_open_attempt(self.state, budgets, self.elapsed, human=human):
+            self.append(Actor.HOST, ev.CheckpointStarted("attempt"))
+
+
+@contextmanager
+def transaction(
+    spike: Spike, *, human: bool, timeout: float = LOCK_SECONDS
+) -> Iterator[Transaction]:
+    """Hold the spike's lock; on entry everything that is due or half done has been settled.
+
+    Raises `Problem` with BUSY, STORAGE_FULL; a damaged ledger does not raise: it is in
+    `spike.damage`, and nothing is appended before the caller has decided.
+    """
+    with spike.lock.hold(human, timeout):
+        spike.refresh(locked=True)
+        tx = Transaction(spike, spike.clock.read())
+        if not spike.damage:
+            tx.recover()
+            tx.settle()
+        yield tx
