@@ -11,37 +11,21 @@ import re
 from dataclasses import dataclass, field
 
 from spike_mcp.core.codes import Problem, Refusal
+from spike_mcp.core.patch_kinds import EXTENDED, binary, extended
 from spike_mcp.core.patch_names import Names, header_name
 from spike_mcp.core.patch_types import (
     MAX_PATCH_HUNKS,
     PatchHunk,
     PatchLine,
     malformed,
-    unsupported,
 )
 from spike_mcp.core.unsafe import quoted
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?(?: ?@@(.*))?$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*$")
 _VERSION = re.compile(r"\d+\.\d+[\w.() +-]*$")
-_MODE = re.compile(r"(?:old mode|new mode|new file mode|deleted file mode) (\d+)$")
-_INDEX_MODE = re.compile(r"index [0-9a-f]+(?:,[0-9a-f]+)*\.\.[0-9a-f]+ (\d+)$")
-_EXTENDED = (
-    "index ",
-    "old mode ",
-    "new mode ",
-    "new file mode ",
-    "deleted file mode ",
-    "similarity index ",
-    "dissimilarity index ",
-    "rename ",
-    "copy ",
-    "Binary files ",
-    "GIT binary patch",
-)
-_STRUCTURE = ("diff ", "Index: ", "=====", "@@", "From ", "Only in ", *_EXTENDED)
+_STRUCTURE = ("diff ", "Index: ", "=====", "@@", "From ", "Only in ", *EXTENDED)
 _COMBINED = ("diff --cc ", "diff --combined ", "@@@")
-_PLAIN_MODE = "100644"
 MAX_MISSING = 3
 
 
@@ -95,7 +79,7 @@ class _Scanner:
         # Whether the open fence holds a hunk: then every line in it must make sense.
         self.strict = False
         # Whether the fence that held the last hunk is closed: all below is prose.
-        self.free = False
+        self.free = self.was_free = False
         # Whether lines below the last hunk are known to be prose, and whether a blank one came.
         self.prose = True
         self.gap = False
@@ -149,8 +133,7 @@ class _Scanner:
         elif line.startswith("@@"):
             self._hunk()
         elif _FENCE.match(line):
-            self.free = self.strict
-            self.fenced, self.strict = not self.fenced, False
+            self._fence()
             self.at += 1
         elif self._is_signature(self.at, complete=True):
             self._close()
@@ -158,13 +141,21 @@ class _Scanner:
         else:
             self._stray(line)
 
+    def _fence(self) -> None:
+        """Open or close a fence; a second fence below the patch must not hold more of it."""
+        if self.fenced:
+            self.free = self.strict or self.was_free
+        else:
+            self.was_free, self.free = self.free, False
+        self.fenced, self.strict = not self.fenced, False
+
     def _stray(self, line: str) -> None:
         """A line outside every hunk: prose, or a change that would be lost."""
         row = self.at + 1
         if self._is_pair(self.at):
             raise malformed(f"patch line {row}: '---' and '+++' lines without an '@@' line below")
         if line.startswith(("Binary files ", "GIT binary patch")):
-            raise _binary(row)
+            raise binary(row)
         if not line.strip():
             self.gap = True
         elif self.current is not None and not self.free:
@@ -202,46 +193,13 @@ class _Scanner:
         self._open(section)
         section.cr_in_structure = self.lines[self.at].endswith("\r")
         self.at += 1
-        while self._line(self.at).startswith(_EXTENDED):
-            self._extended(section, self._line(self.at))
+        while self._line(self.at).startswith(EXTENDED):
+            word = extended(self._line(self.at), self.at + 1, section.git or "")
+            section.created |= word == "created"
+            section.deleted |= word == "deleted"
             self.at += 1
         if self._is_pair(self.at) and not self._is_header(self.at):
             raise malformed(f"patch line {self.at + 1}: no '@@' line below '---' and '+++'")
-
-    def _extended(self, section: Section, line: str) -> None:
-        row = self.at + 1
-        if line.startswith(("rename ", "copy ", "similarity ")):
-            raise unsupported(
-                f"patch line {row}: renames and copies are not supported: {quoted(section.git or '')}",
-                "create the new file with its content and delete the old one, line by line",
-            )
-        if line.startswith(("Binary files ", "GIT binary patch")):
-            raise _binary(row)
-        mode = _MODE.match(line) or _INDEX_MODE.match(line)
-        if mode:
-            self._mode(section, line, mode.group(1))
-
-    def _mode(self, section: Section, line: str, mode: str) -> None:
-        row = self.at + 1
-        if mode.startswith(("12", "16", "04")):
-            what = "symbolic links" if mode.startswith("12") else "submodules"
-            raise unsupported(
-                f"patch line {row}: {what} are not supported (mode {mode})",
-                "only regular files can be changed; report it as unknown if the spike needs it",
-            )
-        if line.startswith(("old mode ", "new mode ")):
-            raise unsupported(
-                f"patch line {row}: mode changes are not supported",
-                "send the content change alone; the file keeps its mode",
-            )
-        if line.startswith("new file mode "):
-            if mode != _PLAIN_MODE:
-                raise unsupported(
-                    f"patch line {row}: a new file can't have mode {mode}",
-                    f"create it with mode {_PLAIN_MODE}",
-                )
-            section.created = True
-        section.deleted |= line.startswith("deleted file mode ")
 
     def _names(self) -> None:
         section = self.current
@@ -298,7 +256,7 @@ class _Scanner:
         while self._line(at).startswith("\\ "):
             at += 1
         more = self._line(at).startswith((" ", "+", "-"))
-        if more and not self._is_header(at) and not self._is_signature(at, complete=True):
+        if more and not self._is_pair(at) and not self._is_signature(at, complete=True):
             return None
         return at
 
@@ -385,13 +343,6 @@ def _body(lines: list[str], start: int) -> list[PatchLine]:
         last = body[-1]
         body[-1] = PatchLine(last.sign, last.text, last.cr, no_newline=True)
     return body
-
-
-def _binary(row: int) -> Problem:
-    return unsupported(
-        f"patch line {row}: binary patches are not supported",
-        "only text can be reviewed line by line; report it as unknown if the spike needs it",
-    )
 
 
 def _no_sign(row: int, line: str) -> str:

@@ -49,6 +49,7 @@ __all__ = [
     "write",
 ]
 
+_HEADER = re.compile(r"^(?:diff --git |--- |---\r?$)", re.MULTILINE)
 _DIALECTS = tuple(
     (re.compile(sign, re.MULTILINE), what, hint)
     for sign, what, hint in (
@@ -60,7 +61,8 @@ _DIALECTS = tuple(
             "no '*** Begin Patch' line",
             "begin with '*** Begin Patch' and end with '*** End Patch'",
         ),
-        (r"^[+-]", "'+' or '-' lines without a file header", EXAMPLE),
+        (r"^diff --(?:cc|combined) |^@@@", "the combined diff of a merge", EXAMPLE),
+        (r"^@@|^[+-]", "hunks without a file header", EXAMPLE),
     )
 )
 
@@ -95,7 +97,7 @@ def parse(text: str, limit: int = MAX_PATCH_BYTES) -> PatchSet:
 
 
 def _unified(text: str) -> tuple[str, tuple[FilePatch, ...], tuple[str, ...]]:
-    sections = patch_scan.scan(text)
+    sections = patch_scan.scan(text) if _HEADER.search(text) else []
     if not sections:
         raise _other_dialect(text)
     habits = {is_prefixed(section.names) for section in sections}
