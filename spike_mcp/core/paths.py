@@ -47,14 +47,14 @@ def _invalid(what: str, part: str) -> Problem:
 
 def _is_foreign(char: str) -> bool:
     """Characters that no honest file name needs and that deceive a reader."""
-    blank = unicodedata.category(char) == "Zs" and char != " "
-    return is_hidden(char) or blank or char == _BLANK_DRAWING
+    odd = not char.isprintable()  # unassigned ones and blanks other than the space among them
+    return is_hidden(char) or odd or char == _BLANK_DRAWING
 
 
 def _check_unicode(text: str, part: str) -> None:
     for char in part:
         if _is_foreign(char):
-            raise _invalid("holds a control, invisible or undecodable character", part)
+            raise _invalid("holds a control, blank, invisible or undecodable character", part)
     if unicodedata.normalize("NFKC", part) != part:
         raise _invalid("is not in Unicode's composed plain form (NFKC)", part)
     if mixed_scripts(part):

@@ -70,11 +70,12 @@ def count_hidden(text: str) -> int:
 
 
 def quoted(text: str, limit: int = 120) -> str:
-    """`text` for the inside of a one-line message: escaped, newline and tab too, and shortened.
+    """`text` for the inside of a one-line message: escaped, odd blanks and newlines too, and cut.
 
     The result is at most `limit` characters; a cut text says its full length ("... (100000)").
     """
-    head = visible(text[: limit + 1]).replace("\n", "<000a>").replace("\t", "<0009>")
+    shown = visible(text[: limit + 1])
+    head = "".join(char if char.isprintable() else escape(char) for char in shown)
     if len(text) <= limit and len(head) <= limit:
         return head
     rest = f"... ({len(text)})"
@@ -106,7 +107,8 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 def _is_disguised(name: str) -> bool:
-    return unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFC", name)
+    """Single letters are left alone: mathematics is full of them."""
+    return len(name) > 1 and unicodedata.normalize("NFKC", name).isascii()
 
 
 def lookalikes(text: str) -> tuple[str, ...]:
