@@ -16,11 +16,19 @@ from functools import partial
 from pathlib import Path
 
 from spike_mcp.core.codes import Isolation
-from spike_mcp.host.evidence import Evidence, Launch, Reader, RunOutcome, adapter_for, decide
-from spike_mcp.host.evidence.python import VARIABLE
+from spike_mcp.host.evidence import (
+    Adapter,
+    Evidence,
+    Launch,
+    Reader,
+    RunOutcome,
+    adapter_for,
+    decide,
+)
+from spike_mcp.host.evidence.python import JOB_VARIABLE, VARIABLE
 from spike_mcp.host.evidence.trees import foreign_modules, loaded_paths
 from spike_mcp.host.sandbox.argv import GATE_SCRIPT, under
-from spike_mcp.host.sandbox.boxed import boxed
+from spike_mcp.host.sandbox.boxed import boxed, open_data
 from spike_mcp.host.sandbox.capture import Capture, Lines
 from spike_mcp.host.sandbox.live import Ending, Live, Spawn, Stop
 from spike_mcp.host.sandbox.machine import (
@@ -105,12 +113,15 @@ class Run:
         self.result: RunResult | None = None
 
     @classmethod
-    def start(cls, spec: RunSpec) -> "Run":
-        """Spawn. Problem(SANDBOX_UNAVAILABLE) if there is no sandbox on this machine."""
-        adapter = adapter_for("plain" if spec.setup else spec.runner)
+    def start(cls, spec: RunSpec, adapter: Adapter | None = None) -> "Run":
+        """Spawn. Problem(SANDBOX_UNAVAILABLE) if there is no sandbox on this machine.
+
+        `adapter` replaces the runner's own (hidden vectors use it).
+        """
+        adapter = adapter or adapter_for("plain" if spec.setup else spec.runner)
         sandboxed = spec.isolation is Isolation.NAMESPACES
         launch = adapter.launch(spec.places, INSIDE if sandboxed else _RECORDERS, spec.dry)
-        run = cls(spec, launch, adapter.reader())
+        run = cls(spec, launch, adapter.reader(spec.dry))
         run._scan = scan(str(spec.tree), frozenset(spec.read_only))
         if spec.setup:
             run._start_setup()
@@ -235,7 +246,11 @@ class Run:
         ours, theirs = socket.socketpair()
         ours.sendall(self._nonce + b"\n")
         env[VARIABLE] = str(theirs.fileno())
-        return env, ours, [theirs.detach()]
+        inherit = [theirs.detach()]
+        if self._launch.job:
+            inherit.append(open_data(self._launch.job))
+            env[JOB_VARIABLE] = str(inherit[-1])
+        return env, ours, inherit
 
     def _go(
         self,
@@ -267,7 +282,7 @@ class Run:
 
     def _show(self, line: bytes) -> None:
         shown = self._reader.text(line)
-        if shown:
+        if shown is not None:
             self._seen.feed(shown + b"\n")
 
     def _take_events(self, chunk: bytes) -> None:

@@ -83,7 +83,8 @@ class Found:
 
     def on_path(self, directory: str) -> None:
         """Put a directory on the PATH inside."""
-        self._path[os.path.normpath(directory)] = None
+        if (directory := os.path.normpath(directory)) not in _BASE_PATH:
+            self._path[directory] = None
 
     def add_file(self, path: str) -> None:
         """Seal one file, by what it really is."""
@@ -226,7 +227,7 @@ class Toolchains:
         return found, real
 
     def go(self, program: str) -> tuple[Found, str]:
-        """go: GOROOT and the module cache, no network, no cached test results."""
+        """go: GOROOT and the module cache, no network."""
         program = self.through_shim(program)
         keys = ("GOROOT", "GOMODCACHE", "GOFLAGS", "GOVERSION", "GOPRIVATE")
         told = json.loads(self._ask([program, "env", "-json", *keys]))
@@ -238,7 +239,7 @@ class Toolchains:
         found.bind(root)
         found.bind(str(told["GOMODCACHE"]))
         found.add_packages(os.path.join(root, "pkg"))
-        flags = f"{told['GOFLAGS']} -count=1".strip()
+        flags = str(told["GOFLAGS"])
         fixed = {"GOFLAGS": flags, "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOSUMDB": "off"}
         for name, value in (fixed | {"GOROOT": root, "GOMODCACHE": told["GOMODCACHE"]}).items():
             found.set(name, str(value))

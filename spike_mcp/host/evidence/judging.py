@@ -38,15 +38,19 @@ def decide(
     if evidence.collection_errors:
         return RunOutcome.COLLECTION_ERROR, evidence.collection_errors[0]
     if dry:
-        return _decide_dry(evidence)
+        return _decide_dry(evidence, exit_code)
     if exit_code == 0:
         return _decide_zero(evidence, pins)
+    if evidence.kind == "cargo" and not evidence.collected and not evidence.finished:
+        return RunOutcome.COLLECTION_ERROR, "the crate or its tests did not compile"
     if evidence.finished and not evidence.flaws and not _ran(evidence):
         return RunOutcome.NO_TESTS, "no test ran"
     return RunOutcome.FAILED, _why_failed(evidence, exit_code)
 
 
-def _decide_dry(evidence: Evidence) -> tuple[RunOutcome, str]:
+def _decide_dry(evidence: Evidence, exit_code: int | None) -> tuple[RunOutcome, str]:
+    if exit_code not in (0, 5):
+        return RunOutcome.COLLECTION_ERROR, f"the collection ended with exit code {exit_code}"
     if not evidence.finished or evidence.flaws:
         return RunOutcome.MISMATCH, "the runner did not finish its collection"
     if not evidence.collected:

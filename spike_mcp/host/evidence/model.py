@@ -56,13 +56,15 @@ class Launch:
 
     `argv`: what is executed inside. `channel`: an event socket is inherited, its descriptor named
     in $SPIKE_EVENTS. `text`: standard output is the adapter's to read and comes apart.
-    `env`: variables beside those of the places.
+    `env`: variables beside those of the places. `job`: bytes for the recorder, behind a descriptor
+    named in $SPIKE_JOB.
     """
 
     argv: tuple[str, ...]
     channel: bool = False
     text: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
+    job: bytes = b""
 
 
 class Reader(Protocol):
@@ -71,8 +73,8 @@ class Reader(Protocol):
     def event(self, line: bytes) -> None:
         """One line of the event channel, nonce removed."""
 
-    def text(self, line: bytes) -> bytes:
-        """One line of standard output; returns what people should see of it."""
+    def text(self, line: bytes) -> bytes | None:
+        """One line of standard output; returns what people should see of it, None for nothing."""
 
     def evidence(self) -> Evidence:
         """The sum; `loaded` and `foreign` are still as the run named them (absolute paths)."""
@@ -92,5 +94,5 @@ class Adapter(Protocol):
     def launch(self, places: Places, inside: str, dry: bool) -> Launch:
         """`inside`: directory of our recorders as seen by the run. `dry`: collect only."""
 
-    def reader(self) -> Reader:
+    def reader(self, dry: bool) -> Reader:
         """A fresh reader for one run."""

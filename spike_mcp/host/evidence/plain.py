@@ -34,6 +34,7 @@ class PlainAdapter:
         del inside
         return Launch(("/bin/sh", "-c", ":") if dry else places.argv)
 
-    def reader(self) -> Reader:
+    def reader(self, dry: bool) -> Reader:
         """Nothing to read."""
+        del dry
         return PlainReader()

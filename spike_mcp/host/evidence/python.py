@@ -9,6 +9,7 @@ from spike_mcp.host.evidence.stream import EventReader
 from spike_mcp.host.sandbox.model import Places
 
 VARIABLE = "SPIKE_EVENTS"
+JOB_VARIABLE = "SPIKE_JOB"
 _INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(t|d)?$")
 _WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _DETAIL = (
@@ -50,8 +51,9 @@ class PytestAdapter:
         start = (argv[0], *flags, "-B", f"{inside}/pytest_run.py", flavour)
         return Launch((*start, *rest, *extra), channel=True)
 
-    def reader(self) -> Reader:
+    def reader(self, dry: bool) -> Reader:
         """Events of the recorder."""
+        del dry
         return EventReader("pytest", _DETAIL)
 
 
@@ -64,6 +66,7 @@ class UnittestAdapter:
         start = (argv[0], *argv[1 : at - 1], "-B", f"{inside}/unittest_run.py")
         return Launch((*start, "list" if dry else "run", *argv[at + 1 :]), channel=True)
 
-    def reader(self) -> Reader:
+    def reader(self, dry: bool) -> Reader:
         """Events of the recorder."""
+        del dry
         return EventReader("unittest", _DETAIL)

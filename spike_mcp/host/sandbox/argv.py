@@ -72,9 +72,14 @@ def command(
 
 
 def options(
-    host: Host, box: Box, status_fd: int, block_fd: int, seccomp_fd: int
+    host: Host,
+    box: Box,
+    status_fd: int,
+    block_fd: int,
+    seccomp_fd: int,
+    covers: Sequence[tuple[int, int, str]] = (),
 ) -> tuple[str, ...]:
-    """The options of the box, for `--args`."""
+    """The options of the box, for `--args`. `covers`: (descriptor, mode, absolute path inside)."""
     tree = f"{stage_at(_sources(box))}/tree"
     around, within = _split_places(box)
     return (
@@ -84,6 +89,7 @@ def options(
         *_bind_all(around),
         *(item for at in box.mount_at for item in ("--bind", tree, at)),
         *(item for at in box.mount_at for item in _over_tree(box, at)),
+        *(item for cover in covers for item in _cover(*cover)),
         *_bind_all(within),
         *_hidden(box, (*around, *within)),
         *(("--ro-bind", box.inside, INSIDE) if box.inside else ()),
@@ -92,8 +98,7 @@ def options(
 
 
 def _sources(box: Box) -> tuple[str, ...]:
-    covers = tuple(source for source, _ in box.covers)
-    return (box.tree, *covers, *box.read_only, *((box.inside,) if box.inside else ()))
+    return (box.tree, *box.read_only, *((box.inside,) if box.inside else ()))
 
 
 def _namespaces(host: Host, status_fd: int, block_fd: int, seccomp_fd: int) -> tuple[str, ...]:
@@ -155,9 +160,11 @@ def _over_tree(box: Box, at: str) -> tuple[str, ...]:
     for path in box.sockets:
         # A socket in the tree would still lead out of the sandbox: connect() needs no write.
         parts += ("--ro-bind", "/dev/null", f"{at}/{path}")
-    for source, path in box.covers:
-        parts += ("--ro-bind", source, f"{at}/{path}")
     return tuple(parts)
+
+
+def _cover(fd: int, mode: int, path: str) -> tuple[str, ...]:
+    return ("--perms", f"{mode:04o}", "--ro-bind-data", str(fd), path)
 
 
 def _hidden(box: Box, places: Sequence[str]) -> tuple[str, ...]:

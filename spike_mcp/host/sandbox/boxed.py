@@ -1,6 +1,7 @@
 """From a Box to a process: descriptors, option list, filter (spec 11)."""
 
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,19 +32,37 @@ def boxed(box: Box, payload: Sequence[str]) -> Boxed:
         )
     status_read, status_write = os.pipe()
     block_read, block_write = os.pipe()
-    rules = _memory(filter_)
-    told = options(machine.host, box, status_write, block_read, rules)
-    listing = _memory(b"".join(os.fsencode(item) + b"\0" for item in told))
+    rules = open_data(filter_)
+    covers = _covers(box)
+    told = options(machine.host, box, status_write, block_read, rules, covers)
+    listing = open_data(b"".join(os.fsencode(item) + b"\0" for item in told))
     word = f"/proc/self/fd/{status_write}"
     argv = command(machine.host, box, listing, word, payload)
-    return Boxed(argv, (status_write, block_read, rules, listing), status_read, block_write)
+    inherit = (status_write, block_read, rules, listing, *(fd for fd, _, _ in covers))
+    return Boxed(argv, inherit, status_read, block_write)
 
 
-def _memory(data: bytes) -> int:
+def _covers(box: Box) -> tuple[tuple[int, int, str], ...]:
+    """Each sealed file, opened once per mount point (bubblewrap reads it to its end)."""
+    found = []
+    for at in box.mount_at:
+        for source, path in box.covers:
+            fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            mode = 0o555 if os.fstat(fd).st_mode & 0o111 else 0o444
+            found.append((fd, mode, f"{at}/{path}"))
+    return tuple(found)
+
+
+def open_data(data: bytes) -> int:
     """An anonymous file with `data`, at its start, to be inherited."""
-    fd = os.memfd_create("spike", 0)
+    fd = os.memfd_create("spike", 0) if hasattr(os, "memfd_create") else _unnamed_file()
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def _unnamed_file() -> int:
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

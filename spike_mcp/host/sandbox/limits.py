@@ -8,6 +8,7 @@ import itertools
 import os
 import resource
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -54,7 +55,7 @@ class Cage:
         limits = self.limits
         yield resource.RLIMIT_CORE, 0
         yield resource.RLIMIT_CPU, max(1, int(limits.cpu_seconds))
-        yield resource.RLIMIT_FSIZE, max(limits.tree_bytes, limits.tmp_bytes)
+        yield resource.RLIMIT_FSIZE, limits.tree_bytes + limits.tmp_bytes
         if self.processes == "rlimit":
             yield resource.RLIMIT_NPROC, limits.processes
         if self.memory == "rlimit":
@@ -93,8 +94,15 @@ class Cage:
     def close(self) -> None:
         """Remove the groups; they are empty once the sandbox is dead."""
         for path in set(self.groups.values()):
-            with suppress(OSError):
-                os.rmdir(path)
+            for _ in range(20):
+                try:
+                    os.rmdir(path)
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(0.01)  # a killed process leaves its group a moment later
+                else:
+                    break
 
 
 def make_cage(limits: Limits) -> Cage:

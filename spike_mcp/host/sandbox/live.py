@@ -7,6 +7,7 @@ event loop and the CLI's main thread stay free and a run can be waited for from 
 
 import json
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -282,6 +283,7 @@ class Live:
 
     def _close(self) -> None:
         self._process.wait()
+        self._bury()
         seconds = time.monotonic() - self._began
         oom = self._cage.out_of_memory()
         for key in list(self._open.get_map().values()):
@@ -300,6 +302,11 @@ class Live:
                 self._finish(ending)
             finally:
                 self.done.set()
+
+    def _bury(self) -> None:
+        """Wait until the sandbox's first process is gone: the kernel ends all others before it."""
+        if self._inner is not None:
+            select.select([self._inner], [], [], _DRAIN_SECONDS)
 
     def _exit_of(self) -> tuple[int | None, int | None]:
         """(exit code, fatal signal) of the payload."""

@@ -85,7 +85,8 @@ class Box:
 
     `tree`: absolute path of the directory that is shown as a throw-away writable tree.
     `mount_at`: absolute paths where it appears; the first is the working directory.
-    `covers`: (absolute source, repository path) bound read-only over the tree, in order.
+    `covers`: (absolute source, repository path): sealed files shown read-only over the tree, in
+    order. They are handed over as open descriptors, so that no path of theirs is visible inside.
     `bytecode` and `sockets`: repository paths that must not be seen.
     `read_only`: places of the machine; `hide`: absolute paths that must be unreachable.
     """
