@@ -162,8 +162,9 @@ class _Finder:
         first = getattr(node, "lineno", None)
         if first is None:
             return 0
+        last = getattr(node, "end_lineno", None) or first
         start = max(first, self._lines.start)
-        return start if start < self._lines.stop and start <= (node.end_lineno or first) else 0  # type: ignore[attr-defined]
+        return start if start < self._lines.stop and start <= last else 0
 
     def _dotted(self, node: ast.AST) -> str:
         """`a.b.c` of an attribute chain, its first name resolved; "" when it starts elsewhere."""
@@ -286,11 +287,12 @@ class _Finder:
         self, node: ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete, scope: str
     ) -> Iterator[tuple[str, int]]:
         targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
+        value = None if isinstance(node, ast.Delete) else node.value
         for target in targets:
             if isinstance(target, ast.Name) and PYTHON_HOOKS.fullmatch(target.id):
                 yield "runner_internals", 3
             if isinstance(target, ast.Name) and target.id == "__eq__" and scope == "class":
-                yield "always_equal", 3 if isinstance(node.value, ast.Lambda) else 1  # type: ignore[union-attr]
+                yield "always_equal", 3 if isinstance(value, ast.Lambda) else 1
             if isinstance(target, ast.Subscript):
                 yield from self._subscript_target(target)
             if isinstance(target, ast.Attribute) and self._is_imported(target):

@@ -258,7 +258,10 @@ def test_the_schema_names_every_key_of_the_file() -> None:
     schema = contract_schema()
     assert json.loads(json.dumps(schema)) == schema
     keys = set(Contract.from_dict(plain()).to_dict())
-    assert set(schema["properties"]) == keys == set(schema["required"])  # type: ignore[arg-type, call-overload]
+    properties, required = schema["properties"], schema["required"]
+    assert isinstance(properties, dict)
+    assert isinstance(required, list)
+    assert set(properties) == keys == set(required)
 
 
 @pytest.mark.parametrize("name", ["a", "retry-after", "X.1_b", "0" * 64])

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ def names(path: str, added: str, whole: str | None = None, removed: str = "") ->
     return {flag.name for flag in flags(path, removed.encode(), added.encode(), whole_after)}
 
 
-def of_vector(vector: dict) -> set[str]:  # type: ignore[type-arg]
+def of_vector(vector: dict[str, Any]) -> set[str]:
     found = set()
     for write in vector["writes"]:
         after = write["content"]
@@ -28,14 +29,14 @@ def of_vector(vector: dict) -> set[str]:  # type: ignore[type-arg]
 @pytest.mark.parametrize(
     "vector", [v for v in VECTORS if v["flagged"]], ids=lambda vector: vector["id"]
 )
-def test_payloads_that_the_corpus_expects_to_be_flagged_are(vector: dict) -> None:  # type: ignore[type-arg]
+def test_payloads_that_the_corpus_expects_to_be_flagged_are(vector: dict[str, Any]) -> None:
     assert of_vector(vector)
 
 
 @pytest.mark.parametrize(
     "vector", [v for v in VECTORS if v["kind"] == "control"], ids=lambda vector: vector["id"]
 )
-def test_honest_fixes_ask_nothing_but_for_atexit(vector: dict) -> None:  # type: ignore[type-arg]
+def test_honest_fixes_ask_nothing_but_for_atexit(vector: dict[str, Any]) -> None:
     assert of_vector(vector) == ({"at_exit"} if vector["id"] == "C05" else set())
 
 
