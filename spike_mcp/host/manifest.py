@@ -129,6 +129,7 @@ class Manifest:
         self._count = int(header[1])
         self._first = header.end()
         self._names: list[str] | None = None
+        self._by_mode: dict[int, frozenset[str]] = {}
 
     def close(self) -> None:
         """Unmap the file."""
@@ -170,7 +171,7 @@ class Manifest:
             start = end + 1
 
     def names(self) -> list[str]:
-        """All paths in the file's order, read once and kept (100,000: about 20 ms)."""
+        """All paths in the file's order, read once and kept (100,000: about 40 ms)."""
         if self._names is None:
             text = self._map[self._first :].decode("utf-8", "surrogateescape")
             names = [line[_PATH_AT:] for line in text.split("\n")]
@@ -179,6 +180,23 @@ class Manifest:
                 raise _damaged("has lost or damaged lines")
             self._names = [_unescape(name) for name in names] if "\\" in text else names
         return self._names
+
+    def gitlinks(self) -> frozenset[str]:
+        """The paths of submodules."""
+        return self._marked(GITLINK)
+
+    def absent(self) -> frozenset[str]:
+        """The paths of the commit that were not checked out."""
+        return self._marked(ABSENT)
+
+    def _marked(self, mode: int) -> frozenset[str]:
+        if mode not in self._by_mode:
+            start = b"%06o " % mode
+            lines = self._map[self._first :]
+            any_there = lines.startswith(start) or b"\n" + start in lines
+            rows = zip(self.names(), lines.split(b"\n"), strict=False) if any_there else ()
+            self._by_mode[mode] = frozenset(name for name, line in rows if line.startswith(start))
+        return self._by_mode[mode]
 
     def index(self, path: str) -> int | None:
         """The place of a path in `names()`, None if it is not there."""
