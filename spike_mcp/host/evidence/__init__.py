@@ -1,5 +1,11 @@
 """Evidence that tests ran: one adapter per runner, and what their words mean (spec 11)."""
 
+from spike_mcp.host.evidence.control import (
+    ControlOutcome,
+    judge_control,
+    judge_written_control,
+    passed_functions,
+)
 from spike_mcp.host.evidence.judging import (
     RunOutcome,
     decide,
@@ -12,6 +18,7 @@ from spike_mcp.host.evidence.registry import adapter_for
 
 __all__ = [
     "Adapter",
+    "ControlOutcome",
     "Evidence",
     "Failure",
     "Launch",
@@ -19,6 +26,9 @@ __all__ = [
     "RunOutcome",
     "adapter_for",
     "decide",
+    "judge_control",
+    "judge_written_control",
+    "passed_functions",
     "pins_of",
     "red_codes",
     "red_ids",

@@ -1,0 +1,87 @@
+"""What the run of a negative control means (spec 11): only one kind of failure is an honest one."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from spike_mcp.core.negative import Control
+from spike_mcp.host.evidence.judging import RunOutcome
+from spike_mcp.host.evidence.model import Evidence
+
+
+class ControlOutcome(StrEnum):
+    """`HONEST`: exactly the changed assertion failed. `FOOLED`: green. Else `INCONCLUSIVE`."""
+
+    HONEST = "honest"
+    FOOLED = "fooled"
+    INCONCLUSIVE = "inconclusive"
+
+
+def passed_functions(evidence: Evidence, path: str) -> frozenset[str]:
+    """Qualified names of an oracle file's test functions of which every reported id passed."""
+    good: dict[str, bool] = {}
+    for name, outcome in _outcomes(evidence, path):
+        good[name] = good.get(name, True) and outcome == "passed"
+    return frozenset(name for name, passed in good.items() if passed)
+
+
+def judge_control(control: Control, evidence: Evidence, outcome: RunOutcome) -> ControlOutcome:
+    """What the run with the changed oracle says about the code under test.
+
+    FOOLED if the run or any id of the changed function passed: its expectation was false.
+    """
+    own = [result for name, result in _outcomes(evidence, control.path) if name == control.function]
+    if outcome is RunOutcome.PASSED or "passed" in own:
+        return ControlOutcome.FOOLED
+    if outcome is not RunOutcome.FAILED or not evidence.finished or evidence.flaws or not own:
+        return ControlOutcome.INCONCLUSIVE
+    honest = all(
+        _is_honest(control, evidence, key) for key in evidence.outcomes if _bad(evidence, key)
+    )
+    return ControlOutcome.HONEST if honest else ControlOutcome.INCONCLUSIVE
+
+
+def judge_written_control(outcome: RunOutcome) -> ControlOutcome:
+    """A control that a human wrote: it must fail, and by the tests' own doing."""
+    if outcome is RunOutcome.PASSED:
+        return ControlOutcome.FOOLED
+    return ControlOutcome.HONEST if outcome is RunOutcome.FAILED else ControlOutcome.INCONCLUSIVE
+
+
+def _bad(evidence: Evidence, key: str) -> bool:
+    return evidence.outcomes[key] in ("failed", "error")
+
+
+def _is_honest(control: Control, evidence: Evidence, key: str) -> bool:
+    where = evidence.failures.get(key)
+    return (
+        where is not None
+        and key in evidence.failed_in_call
+        and evidence.outcomes[key] == "failed"
+        and where.exception == "AssertionError"
+        and where.direct
+        and where.path == control.path
+        and where.function == control.function.rpartition(".")[2]
+        and control.line <= where.line <= control.end_line
+    )
+
+
+def _outcomes(evidence: Evidence, path: str) -> Iterator[tuple[str, str]]:
+    """(qualified function name, outcome) of each id that belongs to a file."""
+    for key, outcome in evidence.outcomes.items():
+        name = _from_dotted(key, path) if evidence.kind == "unittest" else _from_node(key, path)
+        if name:
+            yield name, outcome
+
+
+def _from_node(key: str, path: str) -> str:
+    """`tests/test_a.py::TestX::test_y[1]` -> `TestX.test_y`."""
+    file, _, rest = key.partition("::")
+    return rest.partition("[")[0].replace("::", ".") if file == path else ""
+
+
+def _from_dotted(key: str, path: str) -> str:
+    """`tests.test_a.TestX.test_y` -> `TestX.test_y`; discovery may start below the top."""
+    module, _, method = key.rpartition(".")
+    module, _, name = module.rpartition(".")
+    dotted = "." + path.removesuffix(".py").replace("/", ".")
+    return f"{name}.{method}" if module and dotted.endswith("." + module) else ""
