@@ -17,12 +17,17 @@ from spike_mcp.core.regions import split_lines
 _LAST_CODE = 0x10FFFF
 
 
+def holds_bytes(text: str) -> bool:
+    """Whether `text` holds bytes that were no UTF-8, as surrogate escapes."""
+    return not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text)
+
+
 def key(text: str) -> str:
     """The form of a line's text in which patch and file are compared.
 
     Bytes that arrived as surrogate escapes are read as the file's own bytes are.
     """
-    if text.isascii() or not any("\udc80" <= char <= "\udcff" for char in text):
+    if not holds_bytes(text):
         return text
     return content.decode_line(text.encode("utf-8", "surrogateescape"))
 
@@ -139,7 +144,7 @@ class Document:
 
     def encode(self, text: str, latin: bool) -> bytes:
         """Bytes of a new line. `Problem` when the file's encoding can't hold a character."""
-        if not latin or any("\udc80" <= char <= "\udcff" for char in text):
+        if not latin or holds_bytes(text):
             return text.encode("utf-8", "surrogateescape")
         try:
             return text.encode(content.LATIN)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from spike_mcp.core.codes import ChangeKind, Problem, Refusal
-from spike_mcp.core.document import Document, join, key
+from spike_mcp.core.document import Document, holds_bytes, join, key
 from spike_mcp.core.patch_near import nearest, show_lines
 from spike_mcp.core.patch_types import (
     MAX_FILE_BYTES,
@@ -145,7 +145,8 @@ def _modify(patch: FilePatch, before: bytes) -> tuple[bytes, tuple[str, ...]]:
         elif hunk.start != at + 1 and hunk.old:
             shift = at + 1 - hunk.start
             notes.append(f"offset: {title} at line {at + 1}, {shift:+d} from the stated line")
-    return assemble(doc, spots, literal=patch.literal_endings), tuple(notes)
+    raw = any(holds_bytes(line.text) for hunk in patch.hunks for line in hunk.lines)
+    return assemble(doc, spots, literal=patch.literal_endings, raw=raw), tuple(notes)
 
 
 # ----- where -----
@@ -248,8 +249,14 @@ def _no_match(doc: Document, hunk: PatchHunk, keys: Sequence[str], title: str) -
 # ----- what -----
 
 
-def assemble(doc: Document, spots: Sequence[Spot], literal: bool = False) -> bytes:
-    """The file with all hunks in place; raises `PATCH_MALFORMED` when they overlap."""
+def assemble(
+    doc: Document, spots: Sequence[Spot], literal: bool = False, raw: bool = False
+) -> bytes:
+    """The file with all hunks in place; raises `PATCH_MALFORMED` when they overlap.
+
+    `literal`: take endings as the patch has them where its old lines have the file's. `raw`: the
+    patch holds the file's bytes, so its other characters are UTF-8 whatever the file's lines are.
+    """
     changing = [spot for spot in spots if spot.hunk.changes]
     ordered = sorted(changing, key=lambda spot: (spot.at, spot.end))
     for one, two in pairwise(ordered):
@@ -264,7 +271,8 @@ def assemble(doc: Document, spots: Sequence[Spot], literal: bool = False) -> byt
     for spot in ordered:
         first, last = spot.changed
         out += zip(doc.lines[at:first], doc.ends[at:first], strict=True)
-        _emit(doc, spot, literal and _shows_endings(doc, spot), out)
+        latin = not raw and doc.writes_latin(spot.at, spot.end)
+        _emit(doc, spot, literal and _shows_endings(doc, spot), latin, out)
         at = max(last, at)
     out += zip(doc.lines[at:], doc.ends[at:], strict=True)
     _close_lines(doc, ordered, out)
@@ -277,10 +285,11 @@ def _shows_endings(doc: Document, spot: Spot) -> bool:
     return all(line.cr == (end == b"\r\n") for line, end in shown)
 
 
-def _emit(doc: Document, spot: Spot, literal: bool, out: list[tuple[bytes, bytes]]) -> None:
+def _emit(
+    doc: Document, spot: Spot, literal: bool, latin: bool, out: list[tuple[bytes, bytes]]
+) -> None:
     """Append what stands between the hunk's first and last change."""
     first, last = spot.changed
-    latin = doc.writes_latin(spot.at, spot.end)
     at = spot.at
     ends = _Ends(doc, spot)
     for line in spot.hunk.lines:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from spike_mcp.core import patch_envelope, patch_scan
 from spike_mcp.core.codes import ChangeKind, Problem, Refusal
@@ -131,7 +132,17 @@ def _file_patch(section: patch_scan.Section, prefixed: bool) -> FilePatch:
         _check_one_sided(section, kind)
     lines = [line for hunk in section.hunks for line in hunk.lines]
     literal = not section.cr_in_structure and any(line.cr for line in lines)
-    return FilePatch(path, kind, tuple(section.hunks), literal)
+    hunks = map(_with_open_returns, section.hunks) if literal else section.hunks
+    return FilePatch(path, kind, tuple(hunks), literal)
+
+
+def _with_open_returns(hunk: PatchHunk) -> PatchHunk:
+    """A carriage return before a `\\ No newline` marker belongs to the line, not to an ending."""
+    lines = [
+        replace(line, text=line.text + "\r", cr=False) if line.no_newline and line.cr else line
+        for line in hunk.lines
+    ]
+    return replace(hunk, lines=tuple(lines))
 
 
 def _check_one_sided(section: patch_scan.Section, kind: ChangeKind) -> None:
