@@ -50,6 +50,9 @@ class Written:
     sha256: str
 
 
+Identity = tuple[int, ...]
+
+
 @dataclass(slots=True)
 class _Staged:
     """A write that waits: `directory` is a handle, `temporary` empty for a removal."""
@@ -60,7 +63,7 @@ class _Staged:
     result: Written
     old: bytes | None
     old_mode: int
-    identity: tuple[int, int] | None
+    identity: Identity | None
 
     @property
     def name(self) -> bytes:
@@ -100,7 +103,7 @@ class Prepared:
         old, found = _current(directory, parts[-1], write)
         old_mode = stat.S_IMODE(found.st_mode) & 0o777 if found else NEW_FILE
         mode = old_mode if write.mode is None else write.mode
-        identity = (found.st_dev, found.st_ino) if found else None
+        identity = _identity(found) if found else None
         temporary = temporary_name().encode("ascii") if write.data is not None else b""
         self._staged.append(
             _Staged(parts, directory, temporary, _result(write, mode), old, old_mode, identity)
@@ -180,7 +183,7 @@ class Prepared:
             now = handles.lstat(staged.directory, staged.name)
         finally:
             os.close(reached.fd)
-        identity = (now.st_dev, now.st_ino) if now else None
+        identity = _identity(now) if now else None
         if not same or identity != staged.identity or (now is not None and now.st_nlink > 1):
             raise stale(staged.result.path)
 
@@ -252,6 +255,18 @@ def _current(
     if write.before != ANY and hashlib.sha256(old).hexdigest() != write.before:
         raise stale(write.path.text)
     return old, facts
+
+
+def _identity(found: os.stat_result) -> Identity:
+    """What must be equal for a file to be the one that was read: an inode alone is reused."""
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_mode,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
 
 
 def _result(write: Write, mode: int) -> Written:
