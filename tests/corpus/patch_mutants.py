@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,8 +38,9 @@ class Mutant:
     """One request: `files` in the tree, `patch` sent, `after` what must come of it.
 
     `after` None: the patch must be refused, and nothing may change. `family` groups the table.
-    `meant` is what its author had in mind where it must be refused all the same: a tool that guesses
-    can still be lucky.
+    `meant` is what its author had in mind where it must be refused all the same: a tool that
+    guesses can still be lucky. `by_rule`: another tool may well apply it; this project refuses
+    the kind, because a person could not review it line by line.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Mutant:
     patch: str
     after: dict[str, bytes | None] | None
     meant: dict[str, bytes | None] | None = None
+    by_rule: bool = False
 
 
 def bases() -> list[Base]:
@@ -145,7 +147,17 @@ def mutants() -> list[Mutant]:
     made: list[Mutant] = []
     everything = bases()
     for base in everything:
-        for make in (_dialects, _numbers, _whitespace, _endings, _names, _placement, _lost, _kinds):
+        for make in (
+            _dialects,
+            _numbers,
+            _whitespace,
+            _endings,
+            _names,
+            _placement,
+            _lost,
+            _kinds,
+            _by_rule,
+        ):
             made += list(make(base))
     for one, two in pairwise(everything):
         made += list(_pairs(one, two))
@@ -177,8 +189,6 @@ def _dialects(base: Base) -> Iterator[Mutant]:
     yield _mutant(base, "envelope", "envelope in JSON", text, unique)
     starred = as_envelope(base).replace("Begin Patch", "Begin Patch ***")
     yield _mutant(base, "envelope", "envelope with stars", starred, unique)
-    cut = as_envelope(base).replace("*** End Patch\n", "")
-    yield _mutant(base, "envelope", "envelope without end", cut, False)
 
 
 def _numbers(base: Base) -> Iterator[Mutant]:
@@ -240,8 +250,6 @@ def _whitespace(base: Base) -> Iterator[Mutant]:
     swapped = re.sub(r"^( .+\n)( .+\n)", r"\2\1", rest, count=1, flags=re.MULTILINE)
     if swapped != rest and re.search(r"^( .+\n)\1", rest, flags=re.MULTILINE) is None:
         yield _mutant(base, "stale", "context lines swapped", head + swapped, False)
-    nul = re.sub(r"^\+", "+\0", rest, count=1, flags=re.MULTILINE)
-    yield _mutant(base, "kinds", "NUL in an added line", head + nul, False)
 
 
 def _endings(base: Base) -> Iterator[Mutant]:
@@ -361,8 +369,7 @@ def _lost(base: Base) -> Iterator[Mutant]:
 
 
 def _kinds(base: Base) -> Iterator[Mutant]:
-    diff, path = base.diff(), base.path
-    hunks = diff.split("\n", 2)[2]
+    path = base.path
     added = "".join("+" + line for line in lines(base.after))
     total = len(lines(base.after))
     marker = "" if base.after.endswith("\n") else "\n" + NO_NEWLINE
@@ -383,38 +390,43 @@ def _kinds(base: Base) -> Iterator[Mutant]:
     partial = delete.replace(removed, "".join("-" + line for line in lines(base.before)[:-1]))
     yield _mutant(base, "kinds", "delete part of the file", partial, False)
     names = f"diff --git a/{path} b/{path}\n"
+    binary = f"{names}Binary files a/{path} and b/{path} differ\n"
+    yield _mutant(base, "kinds", "binary", binary, False)
+    merge = f"diff --cc {path}\nindex 1,2..3\n--- a/{path}\n+++ b/{path}\n@@@ -1,1 -1,1 +1,1 @@@\n"
+    yield _mutant(base, "kinds", "combined diff", merge + "++x\n", False)
+    blocks = f"<<<<<<< SEARCH\n{base.before}=======\n{base.after}>>>>>>> REPLACE\n"
+    yield _mutant(base, "kinds", "search and replace block", f"{path}\n{blocks}", False)
+
+
+def _by_rule(base: Base) -> Iterator[Mutant]:
+    """Kinds of change that are refused although their meaning is clear."""
+    diff, path = base.diff(), base.path
+    hunks = diff.split("\n", 2)[2]
+    names = f"diff --git a/{path} b/{path}\n"
     mode = f"{names}old mode 100644\nnew mode 100755\n"
-    yield _mutant(base, "kinds", "mode change", mode, False)
-    yield _mutant(base, "kinds", "mode and content", mode + diff, False)
-    rename = (
-        f"diff --git a/{path} b/moved\nsimilarity index 90%\nrename from {path}\nrename to moved\n"
-    )
-    yield _mutant(base, "kinds", "rename", rename, False)
-    yield _mutant(
-        base, "kinds", "rename with content", f"{rename}--- a/{path}\n+++ b/moved\n{hunks}", False
-    )
-    copy = rename.replace("rename ", "copy ")
-    yield _mutant(base, "kinds", "copy", copy, False)
+    moved = f"diff --git a/{path} b/moved\nsimilarity index 90%\n"
+    rename = f"{moved}rename from {path}\nrename to moved\n"
+    at = diff.index("@@")
+    nul = diff[:at] + re.sub(r"^\+", "+\0", diff[at:], count=1, flags=re.MULTILINE)
     link = (
         "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n"
         f"@@ -0,0 +1 @@\n+{path}\n{NO_NEWLINE}"
     )
-    yield _mutant(base, "kinds", "symbolic link beside it", diff + link, False)
-    program = f"{names}new file mode 100755\n" + create
-    yield Mutant(f"{base.name}: new program", "kinds", {}, program, None)
-    yield _mutant(
-        base, "kinds", "binary", f"{names}Binary files a/{path} and b/{path} differ\n", False
-    )
-    merge = (
-        f"diff --cc {path}\nindex 1,2..3\n--- a/{path}\n+++ b/{path}\n@@@ -1,1 -1,1 +1,1 @@@\n++x\n"
-    )
-    yield _mutant(base, "kinds", "combined diff", merge, False)
-    context = "".join(
-        difflib.context_diff(lines(base.before), lines(base.after), "a/" + path, "b/" + path)
-    )
-    yield _mutant(base, "kinds", "context diff", context, False)
-    blocks = f"<<<<<<< SEARCH\n{base.before}=======\n{base.after}>>>>>>> REPLACE\n"
-    yield _mutant(base, "kinds", "search and replace block", f"{path}\n{blocks}", False)
+    program = f"{names}new file mode 100755\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+    context = difflib.context_diff(lines(base.before), lines(base.after), f"a/{path}", f"b/{path}")
+    for name, patch in (
+        ("mode change", mode),
+        ("mode and content", mode + diff),
+        ("rename", rename),
+        ("rename with content", f"{rename}--- a/{path}\n+++ b/moved\n{hunks}"),
+        ("copy", f"{moved}copy from {path}\ncopy to moved\n"),
+        ("symbolic link beside it", diff + link),
+        ("context diff", "".join(context)),
+        ("NUL in an added line", nul),
+        ("envelope without end", as_envelope(base).replace("*** End Patch\n", "")),
+    ):
+        yield replace(_mutant(base, "by rule", name, patch, False), by_rule=True)
+    yield Mutant(f"{base.name}: new program", "by rule", {}, program, None, by_rule=True)
 
 
 def _pairs(one: Base, two: Base) -> Iterator[Mutant]:
