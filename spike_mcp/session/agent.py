@@ -297,7 +297,7 @@ class AgentDesk:
         return self._repeats.count > 0
 
     def flush(self) -> None:
-        """Write the row of counted refusals: after 10 s, and at shutdown. Never raises `Problem`."""
+        """Write the row of counted refusals (after 10 s, at shutdown). Raises no `Problem`."""
         if not self._repeats.count:
             return
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from spike_mcp.core import events as ev
 from spike_mcp.core import mapping, tags
 from spike_mcp.core.codes import Actor, Problem, Refusal
-from spike_mcp.core.decide import Observation, Refused
+from spike_mcp.core.decide import Refused
 from spike_mcp.core.hunks import Region, RegionsConflict, resubmission_key, short_ids
 from spike_mcp.core.model import Decided
 from spike_mcp.core.patches import Change
@@ -429,7 +429,7 @@ def _effects(
     """Approvals that end with a human's revision: all lapse, none is withdrawn."""
     found = writes.consequences(spike, files, cause)
     mine = {region.key for region in own}
-    lost = {key: f"cut anew by {cause}" for key in found.withdrawn}
+    lost = dict.fromkeys(found.withdrawn, f"cut anew by {cause}")
     lost |= {key: "rejected" for key in lost if key in mine}
     return (*found.lapsed, *lost.items())
 

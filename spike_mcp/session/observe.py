@@ -1,4 +1,4 @@
-"""What is looked at before a request is decided: seals, the worktree's pointer, its bytes (spec 6, 9).
+"""What is looked at before a request is decided: seals, the worktree's pointer, its bytes.
 
 Everything is measured afresh at each request. What a sweep found is kept in memory only as a list
 of paths to look at again, so that a write can be refused without sweeping the whole tree.
@@ -15,10 +15,11 @@ from spike_mcp.core import layout
 from spike_mcp.core.codes import Actor, Problem, Refusal
 from spike_mcp.core.decide import Observation
 from spike_mcp.core.paths import RepoPath
+from spike_mcp.host import removal
 from spike_mcp.host.judge_dir import Difference, SealWatch
+from spike_mcp.host.manifest import GITLINK
 from spike_mcp.host.pointer import Pointer, check_pointer
 from spike_mcp.host.sweep import Finding, Report, Sweeper
-from spike_mcp.host.transaction import Write
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction
 
@@ -43,10 +44,9 @@ class Watch:
 
 def watch(spike: Spike) -> Watch:
     """The watch of this process's `Spike`, made at first use."""
-    found = getattr(spike, "_watch", None)
-    if found is None:
-        found = Watch(spike)
-        spike._watch = found
+    found = spike.memo.get("watch")
+    if not isinstance(found, Watch):
+        found = spike.memo["watch"] = Watch(spike)
     return found
 
 
@@ -96,6 +96,19 @@ def sweep(tx: Transaction, *, record: bool = True) -> Report:
     return swept
 
 
+def clear_droppings(tx: Transaction) -> tuple[str, ...]:
+    """Remove what test runners and editors left behind, one row; for the human's commands."""
+    spike = tx.spike
+    if spike.damage or pointer_findings(spike):
+        return ()
+    report = watch(spike).sweeper.sweep(expected_changes(spike))
+    removed = removal.remove_files(spike.worktree, report.droppings)
+    if removed and tx.state.started and not tx.state.verdict:
+        row = ev.DroppingsRemoved(len(removed), tuple(removed[:NAMED]))
+        tx.append(Actor.HUMAN, row)
+    return tuple(removed)
+
+
 def observation(
     tx: Transaction, *, human: bool, sweep_tree: bool = False, paths: Sequence[str] = ()
 ) -> Observation:
@@ -129,20 +142,16 @@ def put_expected(spike: Spike, paths: Iterable[str]) -> tuple[tuple[str, str], .
     Raises `Problem` where that can't be done through the worktree's handles.
     """
     saved: list[tuple[str, str]] = []
-    writes: list[Write] = []
     for name in dict.fromkeys(paths):
-        path = RepoPath.trusted(name)
-        found = _kept(spike, path)
+        found = _kept(spike, RepoPath.trusted(name))
         if found:
             saved.append((name, found))
         sha, mode = spike.expected(name)
-        spike.worktree.clear(path)
-        if sha:
-            data = _recorded(spike, name, sha, found)
-            writes.append(Write(path, data, mode=mode & 0o777))
-    if writes:
-        with spike.worktree.prepare(writes) as prepared:
-            prepared.commit()
+        if not mode:
+            removal.discard(spike.worktree, name)
+            continue
+        data = b"" if mode == GITLINK else _recorded(spike, name, sha)
+        removal.restore(spike.worktree, name, mode, data)
     return tuple(saved)
 
 
@@ -155,17 +164,19 @@ def _kept(spike: Spike, path: RepoPath) -> str:
         return ""
 
 
-def _recorded(spike: Spike, name: str, sha: str, found: str) -> bytes:
-    """The recorded bytes: from blobs, from the file itself (only its mode differed), or from git."""
+def _recorded(spike: Spike, name: str, sha: str) -> bytes:
+    """The recorded bytes, from blobs or else from the object store."""
     if spike.blobs.has(sha):
         return spike.blobs.get(sha)
     from spike_mcp.host.git import Git
 
-    data = Git(spike.contract.git_dir).checked_out_bytes(spike.created.baseline, name)
+    git = Git(spike.contract.git_dir)
+    entry = git.entry(spike.created.baseline, name)
+    data = git.read("blob", entry.oid) if entry is not None else b""
     if hashlib.sha256(data).hexdigest() == sha:
         return data
     raise Problem(
         Refusal.OUT_OF_BAND_CHANGE,
-        f"the recorded bytes of {name} are nowhere to be found any more ({found[:8]})",
+        f"the recorded bytes of {name} are nowhere to be found any more",
         "put the file back by hand, or close the spike",
     )

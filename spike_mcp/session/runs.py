@@ -27,6 +27,8 @@ from spike_mcp.session.transaction import Transaction, transaction
 CANCEL_SECONDS = 5.0
 """How long a human's command waits for the agent's run to end before it is declared lost."""
 
+_NO_RESULT = frozenset({RunOutcome.CANCELLED.value, RunOutcome.SANDBOX_ERROR.value})
+
 MAX_TESTS = 200
 """Test outcomes that one `run_finished` row lists by name; the counts cover all."""
 
@@ -100,11 +102,16 @@ def oracle_files(spike: Spike) -> dict[str, Path]:
 
 def claim(tx: Transaction, purpose: str, spec: RunSpec, tree: str) -> Ticket:
     """Append `run_started`; `tree` is the digest of what is measured."""
+    return Ticket(claim_row(tx, purpose, tree), purpose, spec)
+
+
+def claim_row(tx: Transaction, purpose: str, tree: str) -> str:
+    """The row of a claim, and the run's id."""
     number = f"R{len(tx.state.runs) + 1}"
     owner = process.me()
     actor = {"agent": Actor.AGENT, "human": Actor.HUMAN}.get(purpose, Actor.HOST)
     tx.append(actor, ev.RunStarted(number, purpose, tree, (owner[0], owner[1], owner[2])))
-    return Ticket(number, purpose, spec)
+    return number
 
 
 def is_green(result: RunResult) -> bool:
@@ -159,7 +166,8 @@ def abandon(spike: Spike, ticket: Ticket) -> None:
 def stored(spike: Spike, tree: str) -> RunState | None:
     """The newest finished run on this very tree, if any: an unchanged tree is not run again."""
     for run in reversed(tuple(spike.state.runs.values())):
-        told = run.finished is not None and run.finished.outcome not in ("cancelled",)
+        done = run.finished
+        told = done is not None and done.outcome not in _NO_RESULT
         if told and run.tree == tree and run.purpose in ("agent", "human", "reproduce"):
             return run
     return None

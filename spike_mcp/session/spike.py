@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from spike_mcp.core import events as ev
 from spike_mcp.core import layout
@@ -58,6 +59,7 @@ class Spike:
         self.state = State()
         self.damage = ""
         self.forged: list[str] = []
+        self.memo: dict[str, Any] = {}
         self._regions: dict[tuple[str, str, str], tuple[Region, ...]] = {}
         self._policy: tuple[frozenset[str], PathPolicy] | None = None
         self.refresh()

@@ -14,6 +14,7 @@ from spike_mcp.core.clock import Reading
 from spike_mcp.core.clock import elapsed as elapsed_at
 from spike_mcp.core.codes import Checkpoint
 from spike_mcp.core.model import State
+from spike_mcp.core.state import used_minutes
 from spike_mcp.session.spike import Spike
 
 
@@ -168,7 +169,7 @@ def status(spike: Spike, reading: Reading, out_of_band: int | None = None) -> St
         writer_tier=tier_of(state),
         checkpoints={
             name.value: {
-                "used_minutes": round(timing.used_minutes(state, name, elapsed), 3),
+                "used_minutes": round(used_minutes(state, name, elapsed), 3),
                 "allowed_minutes": timing.allowance(budgets, name),
                 "over": timing.is_over(state, budgets, name, elapsed),
                 "met": state.checkpoints[name].met,

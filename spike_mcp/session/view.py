@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from spike_mcp.core import content, flags, mapping
 from spike_mcp.core.codes import Problem, Refusal
@@ -114,7 +115,10 @@ class HunkMap:
         return _one(self.withdrawn, name)
 
 
-def _one(found: tuple[MapHunk, ...] | tuple[Withdrawn, ...], name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+_Named = TypeVar("_Named", MapHunk, Withdrawn)
+
+
+def _one(found: tuple[_Named, ...], name: str) -> _Named:
     wanted = name.removeprefix("h").lower()
     matching = [each for each in found if wanted and each.id.startswith(wanted)]
     if len(matching) == 1:
@@ -203,7 +207,8 @@ def hunk_flags(spike: Spike, hunk: Hunk) -> tuple[Flagged, ...]:
     ]
     for region in hunk.regions:
         for sign in flags.flags(path, region.removed, region.added, after):
-            found.append(Flagged(sign.name, region.new_start + sign.line_no, sign.excerpt))
+            at = region.new_start + sign.line_no
+            found.append(Flagged(sign.name, at, sign.excerpt))
         if resubmission_key(region) in spike.state.rejected:
             reason = spike.state.rejected[resubmission_key(region)]
             found.append(Flagged("resubmitted", region.new_start + 1, f"you rejected it: {reason}"))

@@ -202,9 +202,10 @@ def _check_pending(spike: Spike, patch_id: str, found: Sequence[Placed]) -> None
 def revised(spike: Spike, change: Change) -> Revised:
     """The file's regions once the change is made. `Problem(TOO_LARGE)` beyond the region limit."""
     path, limits = change.path.text, spike.contract.budgets
-    if change.after is not None and len(change.after) > limits.max_file_bytes:
-        if change.before is None or len(change.after) > len(change.before):
-            raise too_large(path, len(change.after), limits.max_file_bytes)
+    size = len(change.after or b"")
+    # A file that is too long already may shrink, but not grow.
+    if size > max(limits.max_file_bytes, len(change.before or b"")):
+        raise too_large(path, size, limits.max_file_bytes)
     try:
         regions = diff(path, spike.base_bytes(path), change.after, limits.max_regions)
         written = diff(path, change.before, change.after, limits.max_regions)

@@ -1,0 +1,120 @@
+"""The fresh scoring copy: baseline + exactly the approved content, made anew for each verdict.
+
+Never the tree that the agent used (spec 11): every baseline byte that is copied out of `work/` is
+compared with the manifest's digest while it is copied, so a change made meanwhile ends the copy
+instead of being scored. No bytecode, no cache, no dropping gets in: only what the manifest names.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from spike_mcp.core.codes import Problem, Refusal
+from spike_mcp.core.paths import RepoPath
+from spike_mcp.host.files import Blobs, storage_errors
+from spike_mcp.host.manifest import Entry, Manifest
+from spike_mcp.host.worktree import Worktree
+
+PREFIX = ".scoring-"
+_LONGEST = 1 << 40
+
+
+@contextmanager
+def scoring_copy(
+    root: Path,
+    worktree: Worktree,
+    manifest: Manifest,
+    blobs: Blobs,
+    changed: Mapping[str, tuple[bytes | None, int]],
+) -> Iterator[Path]:
+    """A directory below `root` that holds the tree to be scored; gone afterwards.
+
+    `changed`: path -> (approved content or None, st_mode). Raises `Problem(OUT_OF_BAND_CHANGE)`
+    when a file of work/ is not the baseline's, `Problem(STORAGE_FULL)`.
+    """
+    remove_leftovers(root)
+    with storage_errors():
+        target = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+    try:
+        with storage_errors():
+            _fill(target, worktree, manifest, blobs, changed)
+        yield target
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def remove_leftovers(root: Path) -> None:
+    """Remove copies that a killed process left. Call it under the lock or as the only scorer."""
+    for entry in os.scandir(root):
+        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _fill(
+    target: Path,
+    worktree: Worktree,
+    manifest: Manifest,
+    blobs: Blobs,
+    changed: Mapping[str, tuple[bytes | None, int]],
+) -> None:
+    made: set[str] = {""}
+    for path, entry in manifest.under(""):
+        if path in changed or entry.is_absent:
+            continue
+        _parents(target, path, made)
+        where = _join(target, path)
+        if entry.is_gitlink:
+            os.makedirs(where, exist_ok=True)
+        elif entry.is_symlink:
+            os.symlink(_link(worktree, path, entry), where)
+        else:
+            _write(where, _baseline(worktree, blobs, path, entry), entry.mode)
+    for path, (data, mode) in changed.items():
+        if data is not None:
+            _parents(target, path, made)
+            _write(_join(target, path), data, mode)
+
+
+def _join(target: Path, path: str) -> bytes:
+    return os.path.join(os.fsencode(target), path.encode("utf-8", "surrogateescape"))
+
+
+def _parents(target: Path, path: str, made: set[str]) -> None:
+    parent = path.rpartition("/")[0]
+    if parent not in made:
+        os.makedirs(_join(target, parent), exist_ok=True)
+        made.add(parent)
+
+
+def _write(where: bytes, data: bytes, mode: int) -> None:
+    with open(where, "xb") as file:
+        file.write(data)
+    os.chmod(where, mode & 0o777)
+
+
+def _baseline(worktree: Worktree, blobs: Blobs, path: str, entry: Entry) -> bytes:
+    if blobs.has(entry.sha256):
+        return blobs.get(entry.sha256)
+    data = worktree.read(RepoPath.trusted(path), _LONGEST, linked=True)
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise _changed(path)
+    return data
+
+
+def _link(worktree: Worktree, path: str, entry: Entry) -> bytes:
+    text = os.readlink(_join(Path(worktree.root), path))
+    if hashlib.sha256(text).hexdigest() != entry.sha256:
+        raise _changed(path)
+    return text
+
+
+def _changed(path: str) -> Problem:
+    return Problem(
+        Refusal.OUT_OF_BAND_CHANGE,
+        f"changed outside the tools: {path}",
+        "`spike restore --all` puts the recorded bytes back",
+    )

@@ -1,0 +1,503 @@
+"""`spike start`: set up, then see the test fail twice on the untouched baseline (spec 5).
+
+Setup seals the program, its packages and the environment; reproduce pins the test ids and seals the
+files that the red runs loaded. Only then does any tool of the agent answer.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spike_mcp.core import events as ev
+from spike_mcp.core import globs, timing
+from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
+from spike_mcp.core.paths import RepoPath
+from spike_mcp.host import judge_dir
+from spike_mcp.host.evidence import RunOutcome, pins_of, red_codes, red_ids
+from spike_mcp.host.measure import Run, RunResult, RunSpec
+from spike_mcp.host.resolve import resolve
+from spike_mcp.host.sandbox import Places
+from spike_mcp.host.trees import seal_trees
+from spike_mcp.session import observe, runs
+from spike_mcp.session.spike import Spike
+from spike_mcp.session.transaction import Transaction, transaction
+
+ENVIRONMENT_SEAL = "environment.seal"
+TEST_DIRECTORIES = frozenset({"test", "tests", "__tests__", "spec", "testdata"})
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StartResult:
+    """What the red runs showed. `loaded`: repository files they read, allowed ones first."""
+
+    red: tuple[str, ...]
+    pins: tuple[str, ...]
+    weak: str
+    sealed: tuple[str, ...]
+    loaded: tuple[str, ...]
+    manual: bool
+
+
+def start(spike: Spike, *, manual: bool = False, on_progress: Progress) -> StartResult:
+    """Start the clock and do setup and reproduce; may be repeated while they are not met."""
+    _begin(spike, manual=manual)
+    if manual:
+        return StartResult((), (), "", (), (), True)
+    if spike.state.checkpoints[Checkpoint.SETUP].met is not True:
+        _open(spike, Checkpoint.SETUP)
+        do_setup(spike, on_progress)
+    if spike.state.checkpoints[Checkpoint.REPRODUCE].met is not True:
+        _open(spike, Checkpoint.REPRODUCE)
+        return do_reproduce(spike, on_progress)
+    return _told(spike)
+
+
+def _begin(spike: Spike, *, manual: bool) -> None:
+    with transaction(spike, human=True) as tx:
+        _refuse_if_over(tx)
+        if timing.ready(tx.state):
+            raise Problem(
+                Refusal.ALREADY_STARTED,
+                "the spike is running already",
+                "`spike status` shows where it stands",
+            )
+        odd = observe.pointer_findings(spike)
+        if odd:
+            raise Problem(Refusal.WORKTREE_TAMPERED, odd[0], "make a new spike")
+        clean = observe.clear_droppings(tx)
+        swept = observe.sweep(tx, record=tx.state.started)
+        del clean
+        if swept.findings:
+            named = ", ".join(observe.describe(f) for f in swept.findings[:5])
+            raise Problem(
+                Refusal.OUT_OF_BAND_CHANGE,
+                f"the worktree is not the baseline: {named}",
+                "remove what does not belong there and start again",
+            )
+        if not tx.state.started:
+            tx.append(Actor.HUMAN, ev.Started(manual))
+
+
+def _refuse_if_over(tx: Transaction) -> None:
+    if tx.spike.damage:
+        raise Problem(Refusal.LEDGER_DAMAGED, tx.spike.damage, "`spike verify` shows where")
+    if tx.state.verdict or tx.state.killed:
+        raise Problem(Refusal.SPIKE_CLOSED, "this spike is closed", "make a new one: `spike init`")
+    if tx.state.started and tx.elapsed >= tx.spike.contract.budgets.total * 60:
+        raise Problem(Refusal.BUDGET_SPENT, "the spike's time is over", "`spike verdict` ends it")
+    seal = observe.seal_findings(tx.spike)
+    if seal:
+        raise Problem(Refusal.SEAL_BROKEN, f"sealed, but changed: {seal[0].text}")
+
+
+def _open(spike: Spike, name: Checkpoint) -> None:
+    with transaction(spike, human=True) as tx:
+        if tx.state.visit is None or tx.state.visit.checkpoint is not name:
+            tx.append(Actor.HUMAN, ev.CheckpointStarted(name.value))
+
+
+def _stop(tx: Transaction, *, met: bool, why: str = "") -> ev.CheckpointStopped:
+    row = timing.stop_row(tx.state, tx.spike.contract.budgets, tx.elapsed, met=met, why=why)
+    tx.append(Actor.HOST, row)
+    return row
+
+
+def _fail(spike: Spike, code: Refusal, message: str, hint: str) -> Problem:
+    """Close the open step as not met, write `start_failed`, and give the refusal to raise."""
+    with transaction(spike, human=True) as tx:
+        if tx.state.visit is not None:
+            _stop(tx, met=False, why=code.value)
+        tx.append(Actor.HOST, ev.StartFailed(code.value, message[:1000]))
+    return Problem(code, message, hint)
+
+
+# --- setup --------------------------------------------------------------------------------------
+
+
+def do_setup(spike: Spike, on_progress: Progress) -> None:
+    """Run the setup argv as the human would, then seal program, packages and environment."""
+    contract = spike.contract
+    if contract.setup:
+        on_progress(f"setup: {shlex.join(contract.setup)}")
+        _run_setup(spike, on_progress)
+    try:
+        places = resolve(
+            contract.measurement.argv,
+            spike.work,
+            os.environ,
+            (str(spike.work), contract.repository),
+        )
+    except Problem as problem:
+        raise _fail(spike, Refusal.SETUP_FAILED, problem.message, problem.hint) from problem
+    on_progress("sealing the program, its packages and the environment")
+    seal = seal_trees(sealed_roots(spike, places))
+    seal.save(spike.judge / ENVIRONMENT_SEAL)
+    with transaction(spike, human=True) as tx:
+        _check_left_behind(tx)
+        kept = spike.blobs.put(runs.dump_places(places))
+        tx.append(Actor.HOST, ev.Sealed("setup", digest=seal.digest, places=kept))
+        _stop(tx, met=True)
+
+
+def sealed_roots(spike: Spike, places: Places) -> list[str]:
+    """What must not change although it lies outside the diff (spec 4)."""
+    environment = [str(spike.work / path.rstrip("/")) for path in spike.contract.environment]
+    return [*places.program_files, *places.packages, *environment]
+
+
+def _run_setup(spike: Spike, on_progress: Progress) -> None:
+    contract = spike.contract
+    spec = RunSpec(
+        tree=spike.work,
+        mount_at=(str(spike.work),),
+        places=Places(contract.setup[0], contract.setup),
+        runner="plain",
+        setup=True,
+    )
+    with transaction(spike, human=True) as tx:
+        ticket = runs.claim(tx, "setup", spec, spike.tree_digest())
+    result = _run(spike, ticket, on_progress)
+    if result.outcome is not RunOutcome.PASSED:
+        tail = result.tail.decode("utf-8", "backslashreplace")[-1500:]
+        raise _fail(
+            spike,
+            Refusal.SETUP_FAILED,
+            f"the setup command ended with {result.exit_code} ({result.outcome.value})",
+            f"its last output: {tail}" if tail.strip() else "mend it and run `spike start` again",
+        )
+
+
+def _check_left_behind(tx: Transaction) -> None:
+    """New paths outside `environment` are refused by name."""
+    observe.clear_droppings(tx)
+    swept = observe.sweep(tx, record=False)
+    if swept.findings:
+        named = ", ".join(observe.describe(f) for f in swept.findings[:8])
+        _stop(tx, met=False, why=Refusal.SETUP_FAILED.value)
+        message = f"setup changed paths that are no --environment: {named}"
+        tx.append(Actor.HOST, ev.StartFailed(Refusal.SETUP_FAILED.value, message))
+        raise Problem(
+            Refusal.SETUP_FAILED,
+            message,
+            "remove them and start again, or name them with --environment at init",
+        )
+
+
+def _run(spike: Spike, ticket: runs.Ticket, on_progress: Progress) -> RunResult:
+    """Spawn a claimed run on this thread and report its end."""
+    try:
+        result = Run.start(ticket.spec).wait(on_progress)
+    except BaseException:
+        runs.abandon(spike, ticket)
+        raise
+    runs.finish(spike, ticket, result, human=True)
+    return result
+
+
+# --- reproduce ----------------------------------------------------------------------------------
+
+
+def do_reproduce(spike: Spike, on_progress: Progress) -> StartResult:
+    """Run the measurement twice on the baseline; it must fail twice, in the same way."""
+    places = runs.places_of(spike)
+    spec = runs.spec_of(spike, spike.work, places)
+    results = []
+    for number in (1, 2):
+        on_progress(f"reproduce: run {number} of 2 on the untouched baseline")
+        with transaction(spike, human=True) as tx:
+            ticket = runs.claim(tx, "reproduce", spec, spike.tree_digest())
+        try:
+            results.append(_run(spike, ticket, on_progress))
+        except Problem as problem:
+            code = Refusal(problem.code)
+            raise _fail(spike, code, problem.message, problem.hint) from problem
+    why = _not_red_twice(spike, *results)
+    if why is not None:
+        raise _fail(spike, Refusal(why.code), why.message, why.hint)
+    return _seal_red(spike, results[0])
+
+
+def _not_red_twice(spike: Spike, first: RunResult, second: RunResult) -> Problem | None:
+    """Why two runs are not "red twice" (spec 5); None if they are."""
+    both = (first, second)
+    for result in both:
+        broken = _broken(result)
+        if broken is not None:
+            return broken
+    passed = [result.outcome is RunOutcome.PASSED for result in both]
+    if all(passed):
+        return Problem(
+            Refusal.ALREADY_GREEN,
+            "the test passes on the baseline: there is nothing to find out",
+            "`spike kill` closes the spike; write the failing test first",
+        )
+    if any(passed) or first.outcome is not second.outcome:
+        return _flaky(first, second)
+    kind = first.evidence.kind
+    if kind == "exit_code":
+        codes = [result.exit_code for result in both]
+        return None if red_codes(kind, codes) else _flaky(first, second)
+    if first.outcome is RunOutcome.COLLECTION_ERROR:
+        return None if spike.contract.accept_collection_error else _collection(first)
+    red = [set(red_ids(result.evidence)) for result in both]
+    if not red[0] or not red[1]:
+        return _unproven(first)
+    return None if red[0] == red[1] else _flaky(first, second)
+
+
+def _broken(result: RunResult) -> Problem | None:
+    if result.outcome is RunOutcome.WRONG_TREE:
+        return Problem(
+            Refusal.WRONG_TREE_IMPORTED,
+            result.note or "the run imported modules from outside the tree under test",
+            "install the project editable, or let --setup make an environment in the worktree",
+        )
+    stopped = (
+        RunOutcome.TIMED_OUT,
+        RunOutcome.OUT_OF_MEMORY,
+        RunOutcome.OUTPUT_CAPPED,
+        RunOutcome.SANDBOX_ERROR,
+        RunOutcome.CANCELLED,
+    )
+    code = result.exit_code
+    shell = result.evidence.kind == "exit_code" and (code is None or code >= 126)
+    if result.outcome in stopped or shell or result.signal is not None:
+        tail = result.tail.decode("utf-8", "backslashreplace")[-800:]
+        return Problem(
+            Refusal.SETUP_FAILED,
+            f"the measurement did not run as a test: {result.outcome.value}, exit code {code}"
+            + (f" ({result.note})" if result.note else ""),
+            f"its last output: {tail}" if tail.strip() else "run the command by hand first",
+        )
+    return None
+
+
+def _flaky(first: RunResult, second: RunResult) -> Problem:
+    words = " and then ".join(
+        f"{r.outcome.value} (exit code {r.exit_code})" for r in (first, second)
+    )
+    return Problem(
+        Refusal.FLAKY_BASELINE,
+        f"two runs on the same baseline differ: {words}",
+        "make the test steady and start again, or close the spike with `spike kill`",
+    )
+
+
+def _collection(result: RunResult) -> Problem:
+    return Problem(
+        Refusal.NOT_RED,
+        f"the test could not be collected, so it did not fail: {result.note}",
+        "a stub that raises makes it collect; --accept-collection-error at init takes it as weaker",
+    )
+
+
+def _unproven(result: RunResult) -> Problem:
+    note = result.note or "; ".join(result.evidence.flaws) or result.outcome.value
+    return Problem(
+        Refusal.NOT_RED,
+        f"no test was seen to fail in its call phase: {note}",
+        "name tests that run and fail; a test that is skipped, or fails in its set-up, proves "
+        "nothing",
+    )
+
+
+def _seal_red(spike: Spike, result: RunResult) -> StartResult:
+    """Pin the test ids and seal what the red runs loaded (spec 4)."""
+    evidence = result.evidence
+    oracle, support, rest = _split_loaded(spike, evidence.loaded)
+    weak = ""
+    if result.outcome is RunOutcome.COLLECTION_ERROR:
+        weak = "collection_error"
+    elif evidence.kind == "exit_code":
+        weak = "exit_code"
+    with transaction(spike, human=True) as tx:
+        copies = {}
+        for path in (*oracle, *support):
+            data = spike.base_bytes(path) or b""
+            copies[RepoPath.trusted(path)] = (data, spike.file_mode(path) & 0o777)
+        stored = dict(judge_dir.store_oracle(spike.judge, copies))
+        row = ev.Sealed(
+            "reproduce",
+            oracle=tuple((path, stored[path]) for path in oracle),
+            support=tuple((path, stored[path]) for path in support),
+            tests=pins_of(evidence),
+            red=red_ids(evidence),
+            weak=weak,
+        )
+        tx.append(Actor.HOST, row)
+        _stop(tx, met=True)
+    return StartResult(row.red, row.tests, weak, (*oracle, *support), tuple(rest), False)
+
+
+def _split_loaded(spike: Spike, loaded: tuple[str, ...]) -> tuple[list[str], list[str], list[str]]:
+    """(sealed as oracle, sealed as support, the rest with allowed ones first)."""
+    contract = spike.contract
+    allowed = globs.matcher(contract.allowed)
+    homes = [
+        path.rpartition("/")[0]
+        for path in contract.oracle
+        if path.rpartition("/")[0].rpartition("/")[2] in TEST_DIRECTORIES
+    ]
+    oracle: list[str] = []
+    support: list[str] = []
+    rest: list[str] = []
+    for path in sorted(set(loaded) - set(contract.oracle)):
+        entry = spike.manifest.get(path)
+        if entry is None or not entry.is_file:
+            continue
+        if any(path.startswith(home + "/") for home in homes):
+            oracle.append(path)
+        elif not allowed.matches(path):
+            support.append(path)
+        else:
+            rest.append(path)
+    return oracle, support, rest
+
+
+def _told(spike: Spike) -> StartResult:
+    row = spike.state.sealed["reproduce"]
+    sealed = tuple(path for path, _sha in (*row.oracle, *row.support))
+    return StartResult(row.red, row.tests, row.weak, sealed, (), False)
+
+
+# --- checkpoints by hand ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointResult:
+    """The row that was written and what to tell the human about it."""
+
+    name: str
+    action: str
+    over: bool
+    met: bool | None
+    message: str
+    overruled: bool = False
+
+
+def checkpoint(
+    spike: Spike,
+    action: str,
+    name: str,
+    *,
+    met: str = "",
+    on_progress: Progress = lambda _text: None,
+) -> CheckpointResult:
+    """`spike checkpoint start|stop|extend NAME [--met yes|no]`.
+
+    The human can lower `met` to no, never raise it: `--met yes` against the evidence is recorded as
+    no and `overruled` is set (exit 78).
+    """
+    which = Checkpoint(name)
+    if action == "stop" and which in (Checkpoint.SETUP, Checkpoint.REPRODUCE):
+        _manual_step(spike, which, on_progress)
+        return _result_of(spike, which, "stop")
+    with transaction(spike, human=True) as tx:
+        _refuse_if_over(tx)
+        if not tx.state.started:
+            raise Problem(Refusal.NOT_STARTED, "the spike has not been started", "`spike start`")
+        if action == "start":
+            return _manual_start(tx, which)
+        if action == "extend":
+            return _extend(tx, which)
+        return _manual_stop(tx, which, met)
+
+
+def _manual_step(spike: Spike, which: Checkpoint, on_progress: Progress) -> None:
+    """In manual mode stopping a step does the step: its evidence is what `met` means."""
+    visit = spike.state.visit
+    if visit is None or visit.checkpoint is not which:
+        raise _closed(f"{which} is not running", f"`spike checkpoint start {which}` first")
+    if which is Checkpoint.SETUP:
+        do_setup(spike, on_progress)
+    else:
+        do_reproduce(spike, on_progress)
+
+
+def _closed(message: str, hint: str) -> Problem:
+    return Problem(Refusal.CHECKPOINT_CLOSED, message, hint)
+
+
+def _result_of(spike: Spike, which: Checkpoint, action: str) -> CheckpointResult:
+    found = spike.state.checkpoints[which]
+    return CheckpointResult(which.value, action, found.over, found.met, f"{which} stopped")
+
+
+def _manual_start(tx: Transaction, which: Checkpoint) -> CheckpointResult:
+    state, budgets = tx.state, tx.spike.contract.budgets
+    if state.visit is not None:
+        if which is Checkpoint.VERIFY and state.visit.checkpoint is Checkpoint.ATTEMPT:
+            row = timing.stop_row(state, budgets, tx.elapsed, met=tx.tree_is_green(), why="verify")
+            tx.append(Actor.HUMAN, row)
+        else:
+            raise _closed(
+                f"{state.visit.checkpoint} is running",
+                f"`spike checkpoint stop {state.visit.checkpoint}` first",
+            )
+    _check_order(tx, which)
+    if which is not Checkpoint.VERIFY and _left(tx, which) <= 0:
+        raise Problem(
+            Refusal.CHECKPOINT_OVER,
+            f"{which} has used its {timing.allowance(budgets, which):g} minutes",
+            "ask for the verdict: `spike verdict`",
+        )
+    tx.append(Actor.HUMAN, ev.CheckpointStarted(which.value))
+    return CheckpointResult(which.value, "start", False, None, f"{which} is running")
+
+
+def _left(tx: Transaction, which: Checkpoint) -> float:
+    return timing.left_minutes(tx.state, tx.spike.contract.budgets, which, tx.elapsed)
+
+
+def _check_order(tx: Transaction, which: Checkpoint) -> None:
+    states = tx.state.checkpoints
+    if which is Checkpoint.SETUP and states[which].met is True:
+        raise _closed("setup is done", "`spike checkpoint start reproduce` comes next")
+    if which is not Checkpoint.SETUP and states[Checkpoint.SETUP].met is not True:
+        raise _closed("setup comes first", "`spike checkpoint start setup`")
+    if which is Checkpoint.REPRODUCE and states[which].met is True:
+        raise _closed("reproduce is done", "the attempt opens at the agent's first write")
+    later = (Checkpoint.ATTEMPT, Checkpoint.VERIFY)
+    if which in later and states[Checkpoint.REPRODUCE].met is not True:
+        raise _closed("reproduce comes first", "`spike checkpoint start reproduce`")
+
+
+def _extend(tx: Transaction, which: Checkpoint) -> CheckpointResult:
+    if which is not Checkpoint.ATTEMPT:
+        raise _closed("only the attempt can be extended", "`spike checkpoint extend attempt`")
+    visit = tx.state.visit
+    if visit is None or visit.checkpoint is not which:
+        raise _closed("the attempt is not running", "`spike verdict` comes next")
+    if not tx.state.checkpoints[which].over:
+        raise _closed("the attempt has time left", "it goes on by itself")
+    tx.append(Actor.HUMAN, ev.CheckpointExtended(which.value))
+    message = "the attempt runs on to the write cut-off; it stays over, PARK is the best now"
+    return CheckpointResult(which.value, "extend", True, None, message)
+
+
+def _manual_stop(tx: Transaction, which: Checkpoint, met: str) -> CheckpointResult:
+    visit = tx.state.visit
+    if visit is None or visit.checkpoint is not which:
+        raise _closed(f"{which} is not running", "`spike status` shows what is")
+    proven = tx.tree_is_green() if which is Checkpoint.ATTEMPT else False
+    row = timing.stop_row(
+        tx.state,
+        tx.spike.contract.budgets,
+        tx.elapsed,
+        met=proven,
+        why="human",
+        lowered=met == "no",
+    )
+    tx.append(Actor.HUMAN, row)
+    message = f"{which} stopped after {row.minutes:.1f} of {row.allowed:.1f} minutes"
+    if row.over:
+        message = "budget void, close the spike and write the verdict"
+    overruled = met == "yes" and not row.met
+    if overruled:
+        message = f"{which} is recorded as not met: the evidence says no ({message})"
+    return CheckpointResult(which.value, "stop", row.over, row.met, message, overruled)
