@@ -230,12 +230,10 @@ def main() -> None:
         print("| " + " | ".join([family, str(len(places)), *map(str, bad)]) + " |")
     ruled = [judge(ours, case) for case in everything if case.by_rule]
     print(
-        f"\nLeft out: {len(ruled)} patches with renames, copies, modes, links, context diffs and "
+        f"\nLeft out: {len(ruled)} patches with renames, copies, modes, links, NUL bytes, context "
+        "diffs and unended envelopes. Others may well apply them; spike-mcp refuses the kind and "
+        f"did so in {ruled.count('refused right')} cases."
     )
-    print(
-        "unended envelopes. Others may well apply them; spike-mcp refuses the kind and did so in "
-    )
-    print(f"{ruled.count('refused right')} cases.")
 
 
 if __name__ == "__main__":
