@@ -193,12 +193,10 @@ class Run:
 
     def _box(self) -> Box:
         spec = self._spec
-        covers = [(str(file), path) for path, file in spec.oracle.items()]
-        covers += [(str(file), path) for path, file in spec.replaced.items()]
         return Box(
             tree=str(spec.tree),
             mount_at=spec.mount_at,
-            covers=tuple(covers),
+            covers=tuple((str(file), path) for path, file in self._covers()),
             bytecode=self._scan.bytecode,
             sockets=self._scan.sockets,
             environment=spec.read_only,
@@ -208,6 +206,10 @@ class Run:
             proc=sandbox_host().proc,
             limits=spec.limits,
         )
+
+    def _covers(self) -> list[tuple[str, Path]]:
+        """(repository path, sealed file): a replaced oracle file appears once."""
+        return sorted({**self._spec.oracle, **self._spec.replaced}.items())
 
     def _start_setup(self) -> None:
         argv = (*_GATE, *self._launch.argv)
@@ -220,7 +222,7 @@ class Run:
         self._clean = partial(shutil.rmtree, base, ignore_errors=True)
         tree = os.path.join(base, "tree")
         _copy_tree(str(spec.tree), tree)
-        for path, file in (*spec.oracle.items(), *spec.replaced.items()):
+        for path, file in self._covers():
             target = os.path.join(tree, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copyfile(file, target)

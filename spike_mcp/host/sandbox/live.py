@@ -252,7 +252,7 @@ class Live:
     def _release(self, pid: int) -> None:
         """The limits are on before the first instruction of the payload; then let it go."""
         if self._stop is Stop.NO:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, BrokenPipeError):
                 self._cage.attach(pid)
                 if self._spawn.block is not None:
                     os.write(self._spawn.block, b"g")
