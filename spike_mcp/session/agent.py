@@ -97,6 +97,32 @@ class AgentDesk:
             reply = replace(reply, lines=(*reply.lines, note))
         return reply
 
+    def unreadable(self, message: str) -> Reply:
+        """Note a line of the client that was no request; it passes the gate like any call."""
+        line = Malformed("(unreadable line)", Kind.READ, message)
+        try:
+            with transaction(self.spike, human=False) as tx:
+                return self._answer(tx, line.tool, line)
+        except Problem as problem:
+            return self._without_row(problem)
+
+    def refuse(self, name: str, problem: Problem) -> Reply:
+        """A refusal found after the gate (no sandbox, an unplanned fault): ledgered like others."""
+        refused = Refused(Refusal(problem.code), problem.message, problem.hint)
+        try:
+            with transaction(self.spike, human=False) as tx:
+                return self._with_news(tx, self._refused(tx, name, refused, problem))
+        except Problem as second:
+            return self._without_row(second)
+
+    def news(self, reply: Reply) -> Reply:
+        """`reply`, made outside a call (the end of a run), with the clock and the human's words."""
+        try:
+            with transaction(self.spike, human=False) as tx:
+                return self._with_news(tx, reply)
+        except Problem:
+            return reply
+
     # --- one call -------------------------------------------------------------------------------
 
     def _answer(self, tx: Transaction, name: str, request: Request | Malformed) -> Reply:
