@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from spike_mcp.host.clock import Clock
 from spike_mcp.host.measure import Run
@@ -146,8 +147,10 @@ def open_plain(
 ) -> Open:
     """A started spike over the plain fixture below `tmp`."""
     repo = make_repo(tmp / "repo", files)
-    result = init(plain_options(repo, tmp / "root", **more), clock=clock)
-    start(result.spike, on_progress=_quiet)
+    # A short PATH: a plain command seals every toolchain that it might start.
+    with patch.dict(os.environ, {"PATH": "/usr/bin:/bin"}):
+        result = init(plain_options(repo, tmp / "root", **more), clock=clock)
+        start(result.spike, on_progress=_quiet)
     return Open(result.spike, repo)
 
 
