@@ -80,5 +80,5 @@ def _difference(doc: Document, at: int, text: str) -> str:
 
 def _nowhere(doc: Document, stated: int | None) -> str:
     first = max(min((stated or 1) - 1 - _LEAD, len(doc) - _WINDOW), 0)
-    where = "none of these lines is in the file; it has"
+    where = "no place in the file is like it; it has"
     return f"{where} {len(doc)} lines:\n{show_lines(doc, first, _WINDOW)}"

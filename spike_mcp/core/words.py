@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 import tokenize
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+MAX_JUDGED = 500
+"""Most words of one file whose place is looked up."""
 
 _SUFFIXES = (".py", ".pyi", ".pyw", ".pyx")
 _WORD = re.compile(r"\w+")
@@ -47,14 +51,17 @@ def in_code(
 ) -> Iterator[tuple[int, str]]:
     """Of `(1-based line, 0-based column, word)`, the `(line, word)` outside strings and comments.
 
-    Without source, or where it stops being Python, everything counts as code.
+    Without source, where it stops being Python, and beyond `MAX_JUDGED` words, everything counts as
+    code: looking up each word must not cost more than reading the file.
     """
     candidates = tuple(candidates)
     if not candidates:
         return
     quoted = _quoted_parts(source) if source is not None else []
-    for line, column, word in candidates:
-        if not any(part.holds(line, column) for part in quoted):
+    starts = [part.start for part in quoted]
+    for number, (line, column, word) in enumerate(candidates):
+        at = bisect_right(starts, (line, column)) - 1
+        if number >= MAX_JUDGED or at < 0 or not quoted[at].holds(line, column):
             yield line, word
 
 
