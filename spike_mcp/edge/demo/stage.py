@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -152,8 +152,3 @@ def _short(value: Any) -> str:
 
 def _quoted(text: str) -> str:
     return f'"{text}"' if " " in text or not text else text
-
-
-def names(hunks: Sequence[str]) -> str:
-    """Hunk ids in a sentence."""
-    return ", ".join(hunks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import resources
 
 import anyio
 
@@ -12,62 +13,6 @@ _RETRY_HYPOTHESIS = (
     "reading the header makes Retry-After of a 429 visible within 25 minutes, "
     "measured by python -m pytest tests/test_retry_after.py -q"
 )
-_RETRY_FIX = '''\
---- a/src/http_client.py
-+++ b/src/http_client.py
-@@ -9,6 +9,7 @@
- class RateLimited(Exception):
-     """The server answered 429: too many requests."""
- 
--    def __init__(self, url):
-+    def __init__(self, url, retry_after=None):
-         super().__init__(f"rate limited: {url}")
-         self.url = url
-+        self.retry_after = retry_after
-@@ -28,3 +29,4 @@
-     if response.status == 429:
--        raise RateLimited(url)
-+        seconds = response.headers.get("Retry-After")
-+        raise RateLimited(url, int(seconds) if seconds else None)
-     if response.status >= 500:
-'''
-_RETRY_MORE = '''\
---- a/src/http_client.py
-+++ b/src/http_client.py
-@@ -1,6 +1,11 @@
- """A small HTTP client: sends a request and turns the response into a body or an error."""
- 
- import logging
-+import sys
- 
-+logging.basicConfig(
-+    stream=sys.stderr, level=logging.DEBUG, format="%(asctime)s %(levelname)s %(message)s"
-+)
- log = logging.getLogger(__name__)
- 
- 
---- a/tests/test_http_client.py
-+++ b/tests/test_http_client.py
-@@ -2,7 +2,7 @@
- 
- import pytest
- 
--from src.http_client import ServerError, fetch
-+from src.http_client import RateLimited, ServerError, fetch
- 
- 
- def answer(status, headers=None, body=""):
-@@ -17,3 +17,9 @@
-     with pytest.raises(ServerError) as caught:
-         fetch(answer(503), "http://a.test/")
-     assert caught.value.status == 503
-+
-+
-+def test_a_429_carries_its_retry_after():
-+    with pytest.raises(RateLimited) as caught:
-+        fetch(answer(429, {"Retry-After": "7"}), "http://a.test/")
-+    assert caught.value.retry_after == 7
-'''
 _INVOICE_HYPOTHESIS = (
     "banker's rounding in round_money makes test_rounding true within 25 minutes, "
     "measured by python -m pytest tests/test_invoice.py::test_rounding -q"
@@ -110,13 +55,13 @@ async def _retry_agent(stage: Stage) -> None:
         await agent.call("spike_run_test")
         await agent.call(
             "spike_apply_patch",
-            patch=_RETRY_FIX,
+            patch=_patch("retry-after", "fix"),
             rationale="RateLimited carries the header's value, read where the 429 is seen",
         )
         await agent.call("spike_run_test")
         await agent.call(
             "spike_apply_patch",
-            patch=_RETRY_MORE,
+            patch=_patch("retry-after", "more"),
             rationale="a test of my own; and logging set up properly while I am here",
         )
         await agent.call("spike_run_test")
@@ -204,6 +149,12 @@ async def _invoice_agent(stage: Stage) -> None:
         )
         await agent.call("spike_run_test")
         await agent.call("spike_report", kind="done", text="Ties settle on the even cent.")
+
+
+def _patch(example: str, name: str) -> str:
+    """A patch that the scripted agent sends."""
+    folder = resources.files("spike_mcp") / "examples" / example / "agent"
+    return (folder / f"{name}.patch").read_text(encoding="utf-8")
 
 
 def _open(stage: Stage, hypothesis: str, *, allow: tuple[str, ...], oracle: str) -> None:
