@@ -1,5 +1,7 @@
 """Fixtures shared by all tests; the helpers themselves are plain modules beside this file."""
 
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,3 +15,16 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     return Checkout(tmp_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a security test that is skipped is a failure: a promise that nobody checked."""
+    report = yield
+    required = os.environ.get("SPIKE_REQUIRE_SECURITY_TESTS") == "1"
+    if required and report.skipped and item.get_closest_marker("security"):
+        report.outcome = "failed"
+        report.longrepr = f"a security test was skipped: {report.longrepr}"
+    return report
