@@ -136,6 +136,9 @@ def _enter_or_close(fd: int, prefix: str, cache: Cache, look: Look) -> Frame | N
         os.close(fd)
         _not_entered(prefix[:-1], What.UNREADABLE, look)
         return None
+    except BaseException:
+        os.close(fd)
+        raise
 
 
 def _enter(fd: int, prefix: str, cache: Cache, look: Look) -> Frame:

@@ -204,8 +204,9 @@ class Git:
 
     def _changed(self, base: str, wanted: _Directory, store: bool) -> dict[bytes, tuple[int, str]]:
         entries = dict(_parse_tree(self.read("tree", base), self.object_format)) if base else {}
-        for name in (name for name, change in wanted.files.items() if change is None):
-            entries.pop(name, None)
+        for name, change in wanted.files.items():
+            if change is None and entries.get(name, (TREE, ""))[0] not in (TREE, GITLINK):
+                del entries[name]
         for name, below in wanted.below.items():
             mode, oid = entries.get(name, (0, ""))
             inner = self._changed(oid if mode == TREE else "", below, store)

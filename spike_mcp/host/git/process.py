@@ -35,6 +35,7 @@ OPTIONS: Final = (
     "commit.gpgSign=false",  # gpg is a program
     "i18n.commitEncoding=UTF-8",
     "diff.orderFile=/dev/null",
+    "advice.graftFileDeprecated=false",  # said at every call because of GIT_GRAFT_FILE
 )
 
 _ENVIRONMENT: Final = {
