@@ -1,0 +1,140 @@
+"""The bubblewrap command lines, word for word (spec 11): an option that moves is a hole."""
+
+import pytest
+
+from spike_mcp.host.sandbox.argv import command, options, stage_at
+from spike_mcp.host.sandbox.model import Box, Host, Limits
+
+HOST = Host(
+    bwrap="/usr/bin/bwrap",
+    mount="/usr/bin/mount",
+    copy="/usr/bin/cp",
+    system=(("/usr", ""), ("/bin", "usr/bin")),
+    etc=("/etc/hosts",),
+    uid=1000,
+    gid=1001,
+)
+LIMITS = Limits(tmp_bytes=1000, tree_bytes=2000)
+BOX = Box(
+    tree="/s/work",
+    mount_at=("/s/work", "/home/u/repo"),
+    covers=(("/s/judge/oracle/t.py", "t.py"),),
+    bytecode=("pkg/__pycache__",),
+    sockets=("x.sock",),
+    environment=(".venv",),
+    read_only=("/home/u/repo/.venv", "/home/u/.pyenv/versions/3.11", "/home/u"),
+    hide=("/home/u/.spikes", "/nowhere"),
+    inside="/pkg/inside",
+    limits=LIMITS,
+)
+
+
+def test_the_box_is_an_allow_list_in_a_fixed_order() -> None:
+    told = options(HOST, BOX, 5, 6, 7, ((8, 0o444, "/s/work/t.py"),))
+    assert " ".join(told).split(" --") == [
+        part.removeprefix("--") if index else part
+        for index, part in enumerate(
+            [
+                "--unshare-user",
+                "--unshare-pid",
+                "--unshare-ipc",
+                "--unshare-uts",
+                "--unshare-cgroup-try",
+                "--unshare-net",
+                "--disable-userns",
+                "--uid 1000",
+                "--gid 1001",
+                "--cap-drop ALL",
+                "--die-with-parent",
+                "--new-session",
+                "--hostname spike",
+                "--json-status-fd 5",
+                "--block-fd 6",
+                "--seccomp 7",
+                "--ro-bind /usr /usr",
+                "--symlink usr/bin /bin",
+                "--ro-bind /etc/hosts /etc/hosts",
+                "--proc /proc",
+                "--ro-bind /proc/sys /proc/sys",
+                "--dev /dev",
+                "--size 67108864",
+                "--tmpfs /dev/shm",
+                "--remount-ro /dev",
+                "--perms 1777",
+                "--size 1000",
+                "--tmpfs /tmp",
+                "--size 1048576",
+                "--tmpfs /run",
+                "--dir /var",
+                "--symlink ../tmp /var/tmp",
+                "--perms 0700",
+                "--size 1000",
+                "--tmpfs /home/spike",
+                "--ro-bind /home/u /home/u",
+                "--ro-bind /home/u/.pyenv/versions/3.11 /home/u/.pyenv/versions/3.11",
+                "--bind /srv/tree /s/work",
+                "--bind /srv/tree /home/u/repo",
+                "--ro-bind /s/work/.venv /s/work/.venv",
+                "--perms 0755",
+                "--size 4096",
+                "--tmpfs /s/work/pkg/__pycache__",
+                "--remount-ro /s/work/pkg/__pycache__",
+                "--ro-bind /dev/null /s/work/x.sock",
+                "--ro-bind /s/work/.venv /home/u/repo/.venv",
+                "--perms 0755",
+                "--size 4096",
+                "--tmpfs /home/u/repo/pkg/__pycache__",
+                "--remount-ro /home/u/repo/pkg/__pycache__",
+                "--ro-bind /dev/null /home/u/repo/x.sock",
+                "--perms 0444",
+                "--ro-bind-data 8 /s/work/t.py",
+                "--ro-bind /home/u/repo/.venv /home/u/repo/.venv",
+                "--perms 0000",
+                "--size 4096",
+                "--tmpfs /home/u/.spikes",
+                "--remount-ro /home/u/.spikes",
+                "--ro-bind /pkg/inside /run/spike/inside",
+                "--chdir /s/work",
+                "--remount-ro /run",
+                "--remount-ro /",
+            ]
+        )
+    ]
+
+
+def test_sealed_files_are_named_nowhere() -> None:
+    told = options(HOST, BOX, 5, 6, 7, ((8, 0o444, "/s/work/t.py"),))
+    whole = command(HOST, BOX, 9, "/proc/self/fd/5", ("python", "-m", "pytest"))
+    assert not [word for word in (*told, *whole) if "judge" in word]
+
+
+def test_the_stage_mounts_and_the_gate_waits() -> None:
+    whole = command(HOST, BOX, 9, "/proc/self/fd/5", ("python", "-m", "pytest"))
+    assert whole[:11] == (
+        *("/usr/bin/bwrap", "--die-with-parent", "--unshare-user", "--uid", "0", "--gid", "0"),
+        *("--cap-add", "ALL", "--dev-bind", "/"),
+    )
+    at = whole.index("/srv")
+    assert whole[at : at + 7] == (
+        *("/srv", "2000", "/usr/bin/mount", "/usr/bin/cp", "/proc/self/fd/5"),
+        *("overlay", "/s/work"),
+    )
+    assert whole[at + 7 :][:4] == ("/usr/bin/bwrap", "--args", "9", "--")
+    assert whole[-4:] == ("sh", "python", "-m", "pytest")
+
+
+def test_without_proc_nothing_of_it_is_shown() -> None:
+    box = Box(tree="/s/work", mount_at=("/s/work",), proc=False)
+    assert not [word for word in options(HOST, box, 5, 6, 7) if word.startswith("/proc")]
+
+
+@pytest.mark.parametrize(
+    ("paths", "stage"),
+    [
+        (("/home/u/work",), "/srv"),
+        (("/srv/repo/work", "/opt/python"), "/mnt"),
+        (("/srv", "/mnt/c/x", "/media/disk"), "/boot"),
+    ],
+)
+def test_the_stage_hides_no_path_of_the_run(paths: tuple[str, ...], stage: str) -> None:
+    assert stage_at(paths) == stage
