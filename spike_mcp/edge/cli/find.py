@@ -1,0 +1,175 @@
+"""Which spike is meant (spec 13): --spike, else $SPIKE, else where one stands, else the only open.
+
+Nothing in here opens a spike: directories are looked at, and the ledger's row names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from spike_mcp.core import layout
+from spike_mcp.core.codes import Problem, Usage
+
+_ENDED = re.compile(rb'^\{"seq":\d+,"event":"(?:verdict|killed)"', re.MULTILINE)
+_NAMED = 8
+
+
+def spikes_home(environ: Mapping[str, str]) -> str:
+    """`$SPIKE_HOME`, else `~/.spikes`."""
+    given = environ.get("SPIKE_HOME", "")
+    return os.path.abspath(given or os.path.expanduser("~/.spikes"))
+
+
+def is_spike(root: str) -> bool:
+    """Whether a directory holds a judge with a ledger."""
+    return os.path.isfile(os.path.join(root, layout.JUDGE, layout.LEDGER))
+
+
+def is_open(root: str) -> bool:
+    """Whether no verdict and no `killed` row stands in the ledger.
+
+    A quick look at raw rows, good enough to choose by: whoever opens the spike reads them properly.
+    """
+    try:
+        with open(os.path.join(root, layout.JUDGE, layout.LEDGER), "rb") as file:
+            return _ENDED.search(file.read()) is None
+    except OSError:
+        return False
+
+
+def known(environ: Mapping[str, str], cwd: str) -> list[str]:
+    """Roots of all spikes under the home, and of those that the repository here has worktrees of.
+
+    The second half finds spikes that were put elsewhere with `init --root`.
+    """
+    found = {*_below(spikes_home(environ)), *_worktree_roots(cwd)}
+    return sorted(os.path.realpath(root) for root in found)
+
+
+def locate(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
+    """The root that is meant; `wanted` = value of --spike or "".
+
+    `Problem(SPIKE_NOT_FOUND)` where there is none, or more than one that fits.
+    """
+    wanted = wanted or environ.get("SPIKE", "")
+    if wanted:
+        return _named(wanted, environ, cwd)
+    here = standing_in(cwd)
+    if here:
+        return here
+    roots = known(environ, cwd)
+    running = [root for root in roots if is_open(root)]
+    if len(running) == 1:
+        return running[0]
+    if running:
+        raise _ambiguous("several spikes are open", running)
+    closed = f" ({len(roots)} closed)" if roots else ""
+    raise Problem(
+        Usage.SPIKE_NOT_FOUND,
+        f"no spike is open{closed}",
+        "`spike init` opens one; name a closed one with --spike"
+        if roots
+        else "open one: spike init",
+    )
+
+
+def standing_in(cwd: str) -> str:
+    """The spike whose work/ holds `cwd`, or "".
+
+    The outermost one: the agent writes inside work/, and what it could put there must not pass for
+    a judge.
+    """
+    if not cwd:
+        return ""
+    parts = cwd.split(os.sep)
+    for index, part in enumerate(parts):
+        root = os.sep.join(parts[:index]) or os.sep
+        if part == layout.WORK and is_spike(root):
+            return root
+    return ""
+
+
+def _named(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
+    path = os.path.abspath(os.path.join(cwd, wanted)) if cwd else os.path.abspath(wanted)
+    for root in (path, os.path.dirname(path)):
+        inside = os.path.basename(path) in (layout.WORK, layout.JUDGE, layout.VERDICT, layout.AGENT)
+        if is_spike(root) and (root == path or inside):
+            return os.path.realpath(root)
+    fitting = [root for root in known(environ, cwd) if _fits(root, wanted)]
+    running = [root for root in fitting if is_open(root)]
+    if len(fitting) == 1 or len(running) == 1:
+        return (running or fitting)[0]
+    if fitting:
+        raise _ambiguous(f"several spikes are called {wanted}", fitting)
+    raise Problem(
+        Usage.SPIKE_NOT_FOUND,
+        f"there is no spike {wanted}",
+        "`spike list` shows all; --spike takes a name or the path of a spike's directory",
+    )
+
+
+def _fits(root: str, wanted: str) -> bool:
+    """NAME, or as much of the path above it as tells two of that name apart."""
+    return root.endswith(os.sep + wanted.strip(os.sep)) if wanted.strip(os.sep) else False
+
+
+def _ambiguous(what: str, roots: Iterable[str]) -> Problem:
+    listed = sorted(roots)
+    shown = ", ".join(listed[:_NAMED]) + (", ..." if len(listed) > _NAMED else "")
+    return Problem(
+        Usage.SPIKE_NOT_FOUND, f"{what}: {shown}", "say which: --spike NAME, or --spike PATH"
+    )
+
+
+def _below(home: str) -> Iterator[str]:
+    for folder in _folders(home):
+        for root in _folders(folder):
+            if is_spike(root):
+                yield root
+
+
+def _folders(path: str) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir() and not entry.name.startswith("."):
+            yield entry.path
+
+
+def _worktree_roots(cwd: str) -> Iterator[str]:
+    """Roots of spikes among the worktrees that the repository around `cwd` names."""
+    common = _common_dir(cwd)
+    for folder in _folders(os.path.join(common, "worktrees")) if common else ():
+        pointed = _first_line(os.path.join(folder, "gitdir"))
+        work = os.path.dirname(os.path.abspath(os.path.join(folder, pointed))) if pointed else ""
+        root = os.path.dirname(work)
+        if os.path.basename(work) == layout.WORK and is_spike(root):
+            yield root
+
+
+def _common_dir(cwd: str) -> str:
+    path = cwd
+    while path:
+        git = os.path.join(path, ".git")
+        if os.path.isdir(git):
+            return git
+        pointed = _first_line(git)
+        if pointed.startswith("gitdir: "):
+            own = os.path.abspath(os.path.join(path, pointed.removeprefix("gitdir: ")))
+            common = _first_line(os.path.join(own, "commondir"))
+            return os.path.abspath(os.path.join(own, common))
+        above = os.path.dirname(path)
+        path = "" if above == path else above
+    return ""
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(8192).rstrip("\n")
+    except (OSError, ValueError):
+        return ""
