@@ -125,7 +125,7 @@ def check_owner(root: PathLike) -> Problem | None:
 
 def _check_root(where: str, expected: Pointer) -> list[str]:
     try:
-        found, above = os.lstat(where), os.lstat(os.path.dirname(where))
+        found, above = os.lstat(where), os.stat(os.path.dirname(where))
     except OSError:
         return ["work/ is gone"]
     if not stat.S_ISDIR(found.st_mode) or found.st_ino != expected.inode:

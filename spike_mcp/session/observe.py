@@ -87,6 +87,8 @@ def sweep(tx: Transaction, *, record: bool = True) -> Report:
     spike = tx.spike
     mine = watch(spike)
     swept = mine.sweeper.sweep(expected_changes(spike))
+    # Under the lock nobody is writing: what is there was left by a process that was killed.
+    removal.remove_files(spike.worktree, swept.temporaries)
     names = frozenset(finding.path for finding in swept.findings)
     fresh = names - mine.suspects
     mine.suspects = names
@@ -168,13 +170,17 @@ def _recorded(spike: Spike, name: str, sha: str) -> bytes:
     """The recorded bytes, from blobs or else from the object store."""
     if spike.blobs.has(sha):
         return spike.blobs.get(sha)
-    from spike_mcp.host.git import Git
+    from spike_mcp.host.git import Git, checked_out
 
     git = Git(spike.contract.git_dir)
     entry = git.entry(spike.created.baseline, name)
-    data = git.read("blob", entry.oid) if entry is not None else b""
-    if hashlib.sha256(data).hexdigest() == sha:
-        return data
+    if entry is not None:
+        data = git.read("blob", entry.oid)
+        if hashlib.sha256(data).hexdigest() != sha:
+            # Line ends or $Id$ were converted when the baseline was checked out.
+            data = checked_out(spike.work, watch(spike).pointer, name, entry.oid)
+        if hashlib.sha256(data).hexdigest() == sha:
+            return data
     raise Problem(
         Refusal.OUT_OF_BAND_CHANGE,
         f"the recorded bytes of {name} are nowhere to be found any more",

@@ -16,13 +16,14 @@ from spike_mcp.host.git import (
     PathState,
     TreeChange,
     add_worktree,
+    checked_out,
     discover,
     mark_intent,
     remove_worktree,
     worktrees,
 )
 from spike_mcp.host.git import process as git_process
-from spike_mcp.host.pointer import record
+from spike_mcp.host.pointer import check_pointer, record
 
 
 def usage(problem: pytest.ExceptionInfo[Problem]) -> Usage:
@@ -215,6 +216,23 @@ def test_the_repositorys_own_autocrlf_is_honoured_and_the_users_is_not(
     assert spike.findings() == []
 
 
+def test_converted_bytes_are_found_again_without_running_a_filter(checkout: Checkout) -> None:
+    checkout.commit({".gitattributes": "*.py text eol=crlf ident filter=f\n"})
+    checkout.commit({"src/a.py": "$Id$\none\n"})
+    spike = checkout.spike()
+    recorded = spike.manifest.get("src/a.py")
+    entry = spike.repository.git.entry(spike.repository.head, "src/a.py")
+    assert recorded is not None
+    assert entry is not None
+    marker = checkout.base / "ran"
+    checkout.git("config", "filter.f.smudge", f"touch {marker}; cat")
+    (spike.work / "src/a.py").write_bytes(b"evil")
+    data = checked_out(spike.work, spike.pointer, "src/a.py", entry.oid)
+    assert data.endswith(b"\r\none\r\n")
+    assert hashlib.sha256(data).hexdigest() == recorded.sha256
+    assert not marker.exists()
+
+
 def test_lfs_pointers_stay_pointers_where_no_lfs_is_set_up(checkout: Checkout) -> None:
     text = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 9\n"
     checkout.commit({".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
@@ -361,6 +379,18 @@ def test_only_the_worktree_that_was_made_is_removed(checkout: Checkout) -> None:
     with pytest.raises(Problem, match="nothing was removed"):
         remove_worktree(checkout.repo, spike.pointer, spike.pointer.commit)
     assert (checkout.repo / "a.py").exists()
+
+
+def test_a_home_behind_a_link_is_the_same_place(checkout: Checkout) -> None:
+    checkout.commit({"a.py": "one\n"})
+    (checkout.base / "real").mkdir()
+    (checkout.base / "home-link").symlink_to("real")
+    work = checkout.base / "home-link/work"
+    repository = discover(checkout.repo)
+    pointer = add_worktree(repository, work, "spike/x", repository.head)
+    assert check_pointer(work, pointer) == []
+    assert len(remove_worktree(work, pointer, pointer.commit).removed) == 3
+    assert not work.exists()
 
 
 def test_a_worktree_entry_that_names_another_place_is_not_removed(checkout: Checkout) -> None:

@@ -40,7 +40,7 @@ def add_worktree(
     `UNSUPPORTED_REPOSITORY` naming a branch that is in the way, or `GIT_FAILED`); whatever was made
     until then is gone again.
     """
-    where = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    where = _real(path)
     _check_free(repository.git, where, branch)
     try:
         # Without a checkout first: `worktree add` has no way to tell its progress.
@@ -81,7 +81,7 @@ def remove_worktree(root: PathLike, pointer: Pointer, tip: str) -> Removed:
     whose shipped commit (`tip` is not the baseline) no other branch contains is refused. A worktree
     already gone is no error. Raises `Problem(WORKTREE_TAMPERED)`, `Problem(NOT_AUTHORISED)`.
     """
-    where = os.fspath(root)
+    where = _real(root)
     git = Git(pointer.common)
     name = pointer.branch.removeprefix("refs/heads/")
     _verify_own(where, pointer)
@@ -130,6 +130,31 @@ def mark_intent(root: PathLike, pointer: Pointer, paths: Iterable[str], *, add: 
     return result.code == 0
 
 
+def checked_out(root: PathLike, pointer: Pointer, path: str, oid: str) -> bytes:
+    """The blob as a checkout writes it: line ends and `$Id$` converted, filter drivers off.
+
+    For putting back a file that was converted at init; the caller compares the digest. Attributes
+    are read from the worktree as it is, so the answer is a guess until then.
+    """
+    name = b"--path=" + handles.encode(path)
+    return run(
+        "cat-file",
+        "--filters",
+        name,
+        oid,
+        git_dir=pointer.admin,
+        work_tree=os.fspath(root),
+        cwd=os.fspath(root),
+        environment=_filters_off(pointer.admin),
+    ).output()
+
+
+def _real(path: PathLike) -> str:
+    """The path with links above it resolved, as git records it; a link itself stays one."""
+    above, name = os.path.split(os.fspath(path))
+    return os.path.join(os.path.realpath(above), name)
+
+
 def _check_free(git: Git, where: str, branch: str) -> None:
     if os.path.lexists(where):
         raise Problem(Usage.SPIKE_EXISTS, f"{where} exists already", "choose another name")
@@ -166,7 +191,7 @@ def _clean_up(git: Git, where: str, branch: str, commit: str) -> None:
 def _verify_own(where: str, pointer: Pointer) -> None:
     recorded = os.path.dirname(os.path.join(pointer.admin, pointer.gitdir.rstrip("\n")))
     problem = ""
-    if os.path.realpath(where) != where or os.path.normpath(recorded) != where:
+    if os.path.islink(where) or os.path.normpath(recorded) != where:
         problem = "is not where the worktree was made"
     elif os.path.lexists(where) and os.lstat(where).st_ino != pointer.inode:
         problem = "is another directory than the one that was made"
