@@ -18,7 +18,7 @@ LIMITS = Limits(tmp_bytes=1000, tree_bytes=2000)
 BOX = Box(
     tree="/s/work",
     mount_at=("/s/work", "/home/u/repo"),
-    covers=(("/s/judge/oracle/t.py", "t.py"),),
+    covers=(("/s/judge/oracle/t.py", "a/b/t.py"),),
     bytecode=("pkg/__pycache__",),
     sockets=("x.sock",),
     environment=(".venv",),
@@ -30,7 +30,7 @@ BOX = Box(
 
 
 def test_the_box_is_an_allow_list_in_a_fixed_order() -> None:
-    told = options(HOST, BOX, 5, 6, 7, ((8, 0o444, "/s/work/t.py"),))
+    told = options(HOST, BOX, 5, 6, 7, ((8, 0o444, "/s/work/a/b/t.py"),))
     assert " ".join(told).split(" --") == [
         part.removeprefix("--") if index else part
         for index, part in enumerate(
@@ -74,12 +74,16 @@ def test_the_box_is_an_allow_list_in_a_fixed_order() -> None:
                 "--ro-bind /home/u/.pyenv/versions/3.11 /home/u/.pyenv/versions/3.11",
                 "--bind /srv/tree /s/work",
                 "--bind /srv/tree /home/u/repo",
+                "--bind-try /srv/tree/a /s/work/a",
+                "--bind-try /srv/tree/a/b /s/work/a/b",
                 "--ro-bind /s/work/.venv /s/work/.venv",
                 "--perms 0755",
                 "--size 4096",
                 "--tmpfs /s/work/pkg/__pycache__",
                 "--remount-ro /s/work/pkg/__pycache__",
                 "--ro-bind /dev/null /s/work/x.sock",
+                "--bind-try /srv/tree/a /home/u/repo/a",
+                "--bind-try /srv/tree/a/b /home/u/repo/a/b",
                 "--ro-bind /s/work/.venv /home/u/repo/.venv",
                 "--perms 0755",
                 "--size 4096",
@@ -87,7 +91,7 @@ def test_the_box_is_an_allow_list_in_a_fixed_order() -> None:
                 "--remount-ro /home/u/repo/pkg/__pycache__",
                 "--ro-bind /dev/null /home/u/repo/x.sock",
                 "--perms 0444",
-                "--ro-bind-data 8 /s/work/t.py",
+                "--ro-bind-data 8 /s/work/a/b/t.py",
                 "--ro-bind /home/u/repo/.venv /home/u/repo/.venv",
                 "--perms 0000",
                 "--size 4096",
@@ -103,7 +107,7 @@ def test_the_box_is_an_allow_list_in_a_fixed_order() -> None:
 
 
 def test_sealed_files_are_named_nowhere() -> None:
-    told = options(HOST, BOX, 5, 6, 7, ((8, 0o444, "/s/work/t.py"),))
+    told = options(HOST, BOX, 5, 6, 7, ((8, 0o444, "/s/work/a/b/t.py"),))
     whole = command(HOST, BOX, 9, "/proc/self/fd/5", ("python", "-m", "pytest"))
     assert not [word for word in (*told, *whole) if "judge" in word]
 

@@ -88,7 +88,7 @@ def options(
         *_private(box),
         *_bind_all(around),
         *(item for at in box.mount_at for item in ("--bind", tree, at)),
-        *(item for at in box.mount_at for item in _over_tree(box, at)),
+        *(item for at in box.mount_at for item in (*_pinned(box, tree, at), *_over_tree(box, at))),
         *(item for cover in covers for item in _cover(*cover)),
         *_bind_all(within),
         *_hidden(box, (*around, *within)),
@@ -147,6 +147,14 @@ def _split_places(box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _bind_all(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(item for path in paths for item in ("--ro-bind", path, path))
+
+
+def _pinned(box: Box, tree: str, at: str) -> tuple[str, ...]:
+    """Directories above sealed files become mount points: those can't be renamed away."""
+    above = {path[:end] for _, path in box.covers for end, char in enumerate(path) if char == "/"}
+    return tuple(
+        item for path in sorted(above) for item in ("--bind-try", f"{tree}/{path}", f"{at}/{path}")
+    )
 
 
 def _over_tree(box: Box, at: str) -> tuple[str, ...]:
