@@ -18,7 +18,7 @@ _PAIRS = frozenset(
 )
 _SIDES = frozenset("abiwco12")
 _LONGEST = 2 * 4096 + 100
-_ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
+_ESCAPE = re.compile(rb"\\([0-3][0-7]{2}|.)", re.DOTALL)
 _ESCAPES = {
     b"a": b"\a",
     b"b": b"\b",
@@ -61,8 +61,8 @@ def header_name(text: str, row: int) -> str:
 def _unquote(body: str, row: int) -> str:
     def plain(match: re.Match[bytes]) -> bytes:
         code = match.group(1)
-        if code.isdigit():
-            return bytes([int(code, 8) & 0xFF])
+        if len(code) == 3:
+            return bytes([int(code, 8)])
         if code not in _ESCAPES:
             raise malformed(f"patch line {row}: unknown escape in the file name {quoted(body)}")
         return _ESCAPES[code]
