@@ -23,7 +23,7 @@ class RunOutcome(StrEnum):
 
 
 _BAD = frozenset({"failed", "error"})
-_RAN = frozenset({"passed", "failed", "error"})
+_RAN = frozenset({"passed", "failed", "error", "xpassed", "rerun"})
 
 
 def decide(
