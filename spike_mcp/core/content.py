@@ -291,9 +291,10 @@ def _cookie_flags(
 ) -> Iterator[Flag]:
     """A declared source encoding other than UTF-8 that this change brings into force.
 
-    Compared with the file before, since removing line 1 can move an old comment into line 2.
+    Compared with the file before, since removing line 1 can move an old comment into line 2. Only
+    regions that reach the first two lines can have done it.
     """
-    if path.endswith(_PROSE) or not regions:
+    if path.endswith(_PROSE) or not any(region.new_start < 2 for region in regions):
         return
     if after is None:
         after = regions[0].added if regions[0].new_start == 0 else b""

@@ -58,17 +58,20 @@ def place(patch: FilePatch, before: bytes | None, limit: int = MAX_FILE_BYTES) -
 
 
 def checked(name: str, change: Change, limit: int) -> Change:
-    """`change`, unless it changes nothing or leaves a file above `limit` bytes."""
+    """`change`, unless it changes nothing or leaves a file above `limit` bytes.
+
+    A file that was longer before may stay so, but not grow.
+    """
     if change.before == change.after:
         raise Problem(
             Refusal.NO_CHANGES,
             f"{quoted(name)} would stay exactly as it is",
             "line endings and the byte order mark stay the file's own; send what must differ",
         )
-    if change.after is not None and len(change.after) > limit:
+    if len(change.after or b"") > max(limit, len(change.before or b"")):
         raise Problem(
             Refusal.TOO_LARGE,
-            f"{quoted(name)} would have {len(change.after)} bytes, the limit is {limit}",
+            f"{quoted(name)} would have {len(change.after or b'')} bytes, the limit is {limit}",
             "keep files below the limit",
         )
     return change

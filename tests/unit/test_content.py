@@ -204,6 +204,14 @@ def test_source_encoding_declarations(
         assert "encoding" in problem.message
 
 
+def test_declaration_is_flagged_at_the_hunk_that_brings_it() -> None:
+    before = b"".join(b"%d\n" % n for n in range(40))
+    after = COOKIE + before[2:].replace(b"30\n", b"thirty\n")
+    top, far = diff("a.py", before, after)
+    assert [f.name for f in content.flags("a.py", [top], before, after)] == ["encoding_cookie"]
+    assert content.flags("a.py", [far], before, after) == ()
+
+
 def test_no_change_and_deletion_are_fine() -> None:
     assert content.deceptive(b"a\n", b"a\n", ()) is None
     assert content.deceptive(b"\x1b\n", None, diff("a", b"\x1b\n", None)) is None

@@ -83,6 +83,8 @@ def test_edit_names_places_and_real_lines() -> None:
     assert "white space" in near.hint
     assert "2| \treturn 1" in near.hint
     assert refusal(b"abc\n", "b", "x" * 50, limit=20).code == Refusal.TOO_LARGE
+    long = b"a" * 30 + b"b\n"
+    assert patches.edit(PATH, long, "b", "", limit=20).change.after == b"a" * 30 + b"\n"
 
 
 def test_write_creates_and_replaces() -> None:
