@@ -29,10 +29,9 @@ def retry_after(stage: Stage) -> None:
     )
     anyio.run(_retry_agent, stage)
 
-    stage.chapter("the human reviews: two changes serve the hypothesis, one does not")
+    stage.chapter("the human reviews: three hunks serve the hypothesis, one does not")
     stage.human("map")
-    _approve(stage, "retry_after = retry_after", "callers of a 429 can see retry-after")
-    _approve(stage, 'headers.get("Retry-After")', "read Retry-After from the 429 response")
+    _approve(stage, 'headers.get("Retry-After")', "callers of a 429 can see retry-after")
     _approve(stage, "import RateLimited, ServerError", "the 429 test needs the error visible")
     _approve(stage, "test_a_429_carries", "pins that a 429 makes Retry-After visible")
     stage.say("the tests are green, but the logging hunk is not explained:")

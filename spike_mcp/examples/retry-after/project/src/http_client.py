@@ -5,14 +5,6 @@ import logging
 log = logging.getLogger(__name__)
 
 
-class RateLimited(Exception):
-    """The server answered 429: too many requests."""
-
-    def __init__(self, url):
-        super().__init__(f"rate limited: {url}")
-        self.url = url
-
-
 class ServerError(Exception):
     """The server answered with a status of 500 or more."""
 
@@ -20,6 +12,14 @@ class ServerError(Exception):
         super().__init__(f"{url} answered {status}")
         self.url = url
         self.status = status
+
+
+class RateLimited(Exception):
+    """The server answered 429: too many requests."""
+
+    def __init__(self, url):
+        super().__init__(f"rate limited: {url}")
+        self.url = url
 
 
 def fetch(send, url):
