@@ -1,3 +1,3 @@
-"""spike-mcp: the referee of a coding agent's time-boxed spike. Start reading at docs/architecture.md."""
+"""spike-mcp: the referee of a coding agent's time-boxed spike. Start at docs/architecture.md."""
 
 __version__ = "0.1.0"

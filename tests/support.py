@@ -45,7 +45,7 @@ PLAIN = {
     "tests/test_oracle.py": "assert 1\n",
     "check.sh": "grep -q GREEN src/a.py\n",
 }
-"""The fixture of bugs.json, with a plain command that takes milliseconds instead of pytest's second."""
+"""Eight lines and a plain command that takes milliseconds instead of pytest's second."""
 PLAIN_HYPOTHESIS = "rewriting the seven lines makes the sample file green for callers"
 
 

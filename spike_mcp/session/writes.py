@@ -79,15 +79,17 @@ def plan(spike: Spike, request: WriteRequest) -> Plan:
 
 
 def _placed(spike: Spike, request: WriteRequest) -> tuple[Placed, ...]:
+    limit = spike.contract.budgets.max_file_bytes
     match request:
         case ApplyPatch() | Apply():
             return _placed_patch(spike, request.patch)
         case EditFile():
             path, before = target(spike, request.path)
-            return (patches.edit(path, before, request.old_text, request.new_text),)
+            return (patches.edit(path, before, request.old_text, request.new_text, limit),)
         case WriteFile():
             path, before = target(spike, request.path)
-            return (patches.write(path, before, request.content, request.expected_sha256),)
+            sha256 = request.expected_sha256
+            return (patches.write(path, before, request.content, sha256, limit),)
         case RevertPatch():
             return _placed_revert(spike, request.patch_id)
 
@@ -97,11 +99,11 @@ def _placed_patch(spike: Spike, text: str) -> tuple[Placed, ...]:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limit:
         raise too_large("the patch", size, limit)
-    found = patches.parse(text)
+    found = patches.parse(text, limit)
     # Every path is looked at before any content: a path refusal never depends on file order.
     targets = [target(spike, part.path.text) for part in found.files]
     placed = [
-        patches.place(part, before)
+        patches.place(part, before, spike.contract.budgets.max_file_bytes)
         for part, (_path, before) in zip(found.files, targets, strict=True)
     ]
     first = placed[0]
