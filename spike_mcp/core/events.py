@@ -23,7 +23,8 @@ FileSpans = tuple[str, str, tuple[SpanRow, ...]]
 RegionRow = tuple[str, str, str, int, int, str, str]
 """(key, path, kind, baseline start, baseline count, sha256 removed, sha256 added)."""
 
-_REGISTRY: dict[str, type["Event"]] = {}
+REGISTRY: dict[str, type["Event"]] = {}
+"""Wire name -> class, of every row kind."""
 E = TypeVar("E", bound=type["Event"])
 
 
@@ -35,7 +36,7 @@ class Event:
 
 
 def _row(cls: E) -> E:
-    _REGISTRY[cls.NAME] = cls
+    REGISTRY[cls.NAME] = cls
     return cls
 
 
@@ -559,7 +560,7 @@ def decode(name: str, raw: Mapping[str, Any]) -> Event:
     Raises `KeyError` for an unknown event name and `TypeError` for a missing field:
     the ledger reader turns both into `ledger_damaged`.
     """
-    cls = _REGISTRY[name]
+    cls = REGISTRY[name]
     return cls(**{f.name: _frozen(raw[f.name]) for f in fields(cls) if f.name in raw})
 
 
