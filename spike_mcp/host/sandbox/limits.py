@@ -46,6 +46,8 @@ class Cage:
         """
         for path in set(self.groups.values()):
             _write(f"{path}/cgroup.procs", str(pid))
+        if not hasattr(resource, "prlimit"):
+            return  # not Linux: isolation none, where the wall clock is all that holds
         for what, value in self._rlimits():
             _, hard = resource.prlimit(pid, what)
             ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
