@@ -12,7 +12,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -31,7 +30,7 @@ PathLike = str | os.PathLike[str]
 
 def temporary_name() -> str:
     """A fresh name for a temporary file, matched by `TEMPORARY`."""
-    return f".spike-{secrets.token_hex(12)}.tmp"
+    return f".spike-{os.urandom(12).hex()}.tmp"
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from spike_mcp.host.files import PathLike
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that somebody put there must not hang the server.
 READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_GONE: Final = b" (deleted)"
 CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -137,6 +138,22 @@ def open_file(fd: int, name: bytes) -> tuple[int, os.stat_result] | None:
         return opened_file, found
     os.close(opened_file)
     return None
+
+
+def still_named(fd: int, directory: int, name: bytes) -> bool:
+    """Whether an open file still has the name it was opened by, and has had it all the time.
+
+    Tells a file with one link from one that had two when it was opened: removing the name that was
+    used leaves the other. Linux says so of the name itself, which can't come back; elsewhere the
+    name is looked up again, which a well-timed swap there and back can deceive.
+    """
+    try:
+        if not name.endswith(_GONE):
+            return not os.readlink(b"/proc/self/fd/%d" % fd).endswith(_GONE)
+    except OSError:
+        pass
+    now = lstat(directory, name)
+    return now is not None and os.path.samestat(now, os.fstat(fd))
 
 
 def prune(root: int, parts: Sequence[bytes], keep: int) -> None:

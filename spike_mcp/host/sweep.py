@@ -70,7 +70,10 @@ class Sweeper:
         """
         records = self._records(expected)
         with handles.opened(self.root) as root:
-            look = self._look(root, expected, {} if rehash else records)
+            device = os.fstat(root).st_dev
+            where = os.path.dirname(self._cache.path) if self._cache is not None else None
+            known = {} if rehash else records
+            look = self._look(root, expected, known, settled_before=tick(where, device))
             _walk(root, look)
         _find_missing(look)
         self._keep(records, look)
@@ -85,15 +88,15 @@ class Sweeper:
     def check_paths(self, paths: Iterable[str], expected: Expected) -> tuple[Finding, ...]:
         """Look at these files only (the ones a write touches); their bytes are always read."""
         with handles.opened(self.root) as root:
-            look = self._look(root, expected, {})
+            look = self._look(root, expected, {}, settled_before=0)
             for path in paths:
                 _check_path(root, path, look)
         return tuple(sorted(set(look.findings)))
 
-    def _look(self, root: int, expected: Expected, known: dict[str, Stat]) -> Look:
+    def _look(
+        self, root: int, expected: Expected, known: dict[str, Stat], settled_before: int
+    ) -> Look:
         device = os.fstat(root).st_dev
-        where = os.path.dirname(self._cache.path) if self._cache is not None else None
-        settled_before = tick(where, device)
         look = Look(self.manifest, expected, self._outside, known, settled_before, device)
         look.hidden += [path + "/" for path in self._outside]
         return look

@@ -13,6 +13,7 @@ the renames, so what is left is the moment between two system calls.
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Final
 
 from spike_mcp.core.codes import Problem, Refusal
 from spike_mcp.core.paths import RepoPath
@@ -28,9 +29,12 @@ from spike_mcp.host.transaction import (
     missing,
     prune,
     refusals,
+    stale,
 )
 
 __all__ = ["ANY", "Kind", "Prepared", "TargetFacts", "Worktree", "Write", "Written"]
+
+_ATTEMPTS: Final = 5
 
 
 class Worktree:
@@ -59,15 +63,37 @@ class Worktree:
         """
         parts = handles.components(path.text)
         with handles.opened(self.root) as root:
-            reached = handles.walk(root, parts[:-1])
+            # A file replaced while it is read is read again: other servers may be writing.
+            for _attempt in range(_ATTEMPTS):
+                data = self._read(root, path, parts, limit, linked=linked)
+                if data is not None:
+                    return data
+        raise stale(path.text)
+
+    def _read(
+        self, root: int, path: RepoPath, parts: tuple[bytes, ...], limit: int, *, linked: bool
+    ) -> bytes | None:
+        reached = handles.walk(root, parts[:-1])
+        try:
+            found = None if reached.trouble else handles.open_file(reached.fd, parts[-1])
+            if found is None:
+                facts = targets.look(root, reached, parts, self.baseline)
+                raise facts.read_problem(path.text) or missing(path)
+            fd = found[0]
             try:
-                found = None if reached.trouble else handles.open_file(reached.fd, parts[-1])
-                if found is None:
-                    facts = targets.look(root, reached, parts, self.baseline)
-                    raise facts.read_problem(path.text) or missing(path)
+                data = read_all(fd, limit)
+                single = os.fstat(fd).st_nlink == 1
+                if not linked and not handles.still_named(fd, reached.fd, parts[-1]):
+                    return None
             finally:
-                os.close(reached.fd)
-        return _read_open(found, path, limit, linked=linked)
+                os.close(fd)
+        finally:
+            os.close(reached.fd)
+        if not single and not linked:
+            raise Problem(Refusal.HARD_LINKED, f"{path} shares its content with another name")
+        if len(data) > limit:
+            raise Problem(Refusal.TOO_LARGE, f"{path} is longer than {limit} bytes")
+        return data
 
     def replace(self, path: RepoPath, data: bytes, mode: int | None = None) -> Written:
         """Write one file whole; `mode` None keeps the permission bits. Durable on return."""
@@ -108,21 +134,6 @@ class Worktree:
                 removed += _remove_temporaries(root, parent)
                 prune(root, parent, self.baseline)
         return removed
-
-
-def _read_open(
-    found: tuple[int, os.stat_result], path: RepoPath, limit: int, *, linked: bool
-) -> bytes:
-    fd, facts = found
-    try:
-        if facts.st_nlink > 1 and not linked:
-            raise Problem(Refusal.HARD_LINKED, f"{path} shares its content with another name")
-        data = read_all(fd, limit)
-    finally:
-        os.close(fd)
-    if len(data) > limit:
-        raise Problem(Refusal.TOO_LARGE, f"{path} is longer than {limit} bytes")
-    return data
 
 
 def _remove_temporaries(root: int, parent: tuple[bytes, ...]) -> list[str]:
