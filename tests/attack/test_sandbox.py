@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -18,7 +19,7 @@ from measuring import alive, measure, output, shell, spec, write
 from spike_mcp.core.codes import Isolation, Problem, Refusal
 from spike_mcp.host.evidence import RunOutcome
 from spike_mcp.host.measure import Run
-from spike_mcp.host.sandbox import find_bwrap, machine, self_test
+from spike_mcp.host.sandbox import boxed, find_bwrap, machine, self_test
 from spike_mcp.host.sandbox.model import Limits
 
 pytestmark = pytest.mark.security
@@ -355,16 +356,17 @@ def test_no_path_of_the_judge_is_visible(tmp_path: Path) -> None:
 
 
 def test_a_hidden_directory_inside_a_shown_place_is_masked(tmp_path: Path) -> None:
-    tree = write(tmp_path / "work", {})
-    tool = write(tmp_path / "tools", {"bin/t": "#!/bin/sh\n", "judge/x": "secret"})
-    (tree).mkdir(exist_ok=True)
-    made = spec(tree, ("sh", "-c", f"cat {tool}/judge/x; ls {tool}/judge; echo x > {tool}/y"))
-    from dataclasses import replace
-
-    places = replace(made.places, read_only=(str(tool),))
-    result = Run.start(replace(made, places=places, hide=(str(tool / "judge"),))).wait()
-    assert "secret" not in output(result)
-    assert not (tool / "y").exists()
+    root = tmp_path / "tools/root"
+    tree = write(root / "work", {"a.txt": "a"})
+    write(root, {"judge/x": "secret", "judge/oracle/t": "sealed"})
+    script = f"cat {root}/judge/x; ls {root} {root}/judge; cat a.txt t; echo x > {root}/y"
+    made = spec(tree, ("sh", "-c", script), oracle={"t": root / "judge/oracle/t"})
+    shown = replace(made.places, read_only=(str(tmp_path / "tools"),))
+    for hide in ((str(root),), (str(root / "judge"),)):
+        result = Run.start(replace(made, places=shown, hide=hide)).wait()
+        assert "secret" not in output(result)
+        assert "asealed" in output(result)
+    assert not (root / "y").exists()
 
 
 def test_an_environment_inside_the_tree_is_read_only(tmp_path: Path) -> None:
@@ -388,10 +390,6 @@ def test_a_tree_that_can_not_be_overlaid_is_copied(tmp_path: Path) -> None:
     fake.write_text('#!/bin/sh\n[ "$2" = overlay ] && exit 1\nexec /bin/mount "$@"\n')
     fake.chmod(0o755)
     found = machine.sandbox_host()
-    from dataclasses import replace
-
-    from spike_mcp.host.sandbox import boxed
-
     other = replace(found, host=replace(found.host, mount=str(fake)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boxed, "sandbox_host", lambda: other)

@@ -72,6 +72,9 @@ def test_the_box_is_an_allow_list_in_a_fixed_order() -> None:
                 "--tmpfs /home/spike",
                 "--ro-bind /home/u /home/u",
                 "--ro-bind /home/u/.pyenv/versions/3.11 /home/u/.pyenv/versions/3.11",
+                "--perms 0000",
+                "--size 4096",
+                "--tmpfs /home/u/.spikes",
                 "--bind /srv/tree /s/work",
                 "--bind /srv/tree /home/u/repo",
                 "--bind-try /srv/tree/a /s/work/a",
@@ -93,11 +96,8 @@ def test_the_box_is_an_allow_list_in_a_fixed_order() -> None:
                 "--perms 0444",
                 "--ro-bind-data 8 /s/work/a/b/t.py",
                 "--ro-bind /home/u/repo/.venv /home/u/repo/.venv",
-                "--perms 0000",
-                "--size 4096",
-                "--tmpfs /home/u/.spikes",
-                "--remount-ro /home/u/.spikes",
                 "--ro-bind /pkg/inside /run/spike/inside",
+                "--remount-ro /home/u/.spikes",
                 "--chdir /s/work",
                 "--remount-ro /run",
                 "--remount-ro /",
@@ -142,3 +142,19 @@ def test_without_proc_nothing_of_it_is_shown() -> None:
 )
 def test_the_stage_hides_no_path_of_the_run(paths: tuple[str, ...], stage: str) -> None:
     assert stage_at(paths) == stage
+
+
+def test_a_hidden_directory_around_the_tree_is_emptied_before_the_tree_is_shown() -> None:
+    box = Box(
+        tree="/s/x/work", mount_at=("/s/x/work",), read_only=("/s", "/s/x/py"), hide=("/s/x",)
+    )
+    told = " ".join(options(HOST, box, 5, 6, 7))
+    parts = [
+        "--ro-bind /s /s",
+        "--perms 0711 --size 4096 --tmpfs /s/x",
+        "--ro-bind /s/x/py /s/x/py",
+        "--bind /srv/tree /s/x/work",
+        "--remount-ro /s/x ",
+    ]
+    places = [told.index(part) for part in parts]
+    assert places == sorted(places)

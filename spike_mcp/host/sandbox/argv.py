@@ -81,18 +81,21 @@ def options(
 ) -> tuple[str, ...]:
     """The options of the box, for `--args`. `covers`: (descriptor, mode, absolute path inside)."""
     tree = f"{stage_at(_sources(box))}/tree"
-    around, within = _split_places(box)
+    around, beneath, within = _split_places(box)
+    masked = _masked(box, around)
     return (
         *_namespaces(host, status_fd, block_fd, seccomp_fd),
         *_system(host, box),
         *_private(box),
         *_bind_all(around),
+        *(item for path in masked for item in _mask(box, path)),
+        *_bind_all(beneath),
         *(item for at in box.mount_at for item in ("--bind", tree, at)),
         *(item for at in box.mount_at for item in (*_pinned(box, tree, at), *_over_tree(box, at))),
         *(item for cover in covers for item in _cover(*cover)),
         *_bind_all(within),
-        *_hidden(box, (*around, *within)),
         *(("--ro-bind", box.inside, INSIDE) if box.inside else ()),
+        *(item for path in masked for item in ("--remount-ro", path)),
         *("--chdir", box.mount_at[0], "--remount-ro", "/run", "--remount-ro", "/"),
     )
 
@@ -136,13 +139,17 @@ def _private(box: Box) -> tuple[str, ...]:
     )
 
 
-def _split_places(box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Places that lie inside a mounted tree (a virtual environment there) come after it."""
+def _split_places(box: Box) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Places in the order of mounting: before the masks, after them, and inside the tree.
+
+    A place inside a mounted tree is a virtual environment there: it comes last.
+    """
     places = sorted(set(box.read_only), key=lambda path: (path.count("/"), path))
-    within = tuple(
-        path for path in places if any(under(path, at) and path != at for at in box.mount_at)
-    )
-    return tuple(path for path in places if path not in within), within
+    within = [p for p in places if any(under(p, at) and p != at for at in box.mount_at)]
+    outside = [p for p in places if p not in within]
+    beneath = [p for p in outside if any(under(p, hidden) for hidden in box.hide)]
+    around = [p for p in outside if p not in beneath]
+    return tuple(around), tuple(beneath), tuple(within)
 
 
 def _bind_all(paths: Iterable[str]) -> tuple[str, ...]:
@@ -175,11 +182,12 @@ def _cover(fd: int, mode: int, path: str) -> tuple[str, ...]:
     return ("--perms", f"{mode:04o}", "--ro-bind-data", str(fd), path)
 
 
-def _hidden(box: Box, places: Sequence[str]) -> tuple[str, ...]:
-    """Masks for hidden directories that a bound place would show; all others are simply absent."""
-    parts: list[str] = []
-    for path in box.hide:
-        shown = any(under(path, place) for place in places)
-        if shown and not any(under(place, path) for place in (*places, *box.mount_at)):
-            parts += ("--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path)
-    return tuple(parts)
+def _masked(box: Box, shown: Sequence[str]) -> tuple[str, ...]:
+    """Hidden directories that a bound place would show; all others are simply absent."""
+    return tuple(path for path in sorted(box.hide) if any(under(path, place) for place in shown))
+
+
+def _mask(box: Box, path: str) -> tuple[str, ...]:
+    """An empty directory over `path`; one that the tree lies below can be passed, not listed."""
+    passed = any(under(inner, path) for inner in (*box.mount_at, *box.read_only))
+    return ("--perms", "0711" if passed else "0000", "--size", "4096", "--tmpfs", path)
