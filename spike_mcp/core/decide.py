@@ -11,7 +11,7 @@ from spike_mcp.core.codes import Checkpoint, Problem, Refusal
 from spike_mcp.core.contract import Budgets
 from spike_mcp.core.model import State
 from spike_mcp.core.requests import Kind, Malformed, Request
-from spike_mcp.core.timing import is_over, left_minutes, may_open_attempt, ready
+from spike_mcp.core.timing import is_over, is_spent, may_open_attempt, ready
 
 _AGENT = frozenset(
     {Kind.STATUS, Kind.READ, Kind.WRITE, Kind.RUN, Kind.REPORT, Kind.UNKNOWN},
@@ -102,7 +102,7 @@ def _spike_closed(case: Case) -> str | None:
         return f"the verdict is written: {state.verdict.decision} {state.verdict.reason}"
     if state.killed is not None:
         return "the spike was closed by the human"
-    if state.hidden_started:
+    if state.hidden_started and case.kind is not Kind.END:
         return "the hidden judges have started; nothing but the verdict can follow"
     return None
 
@@ -162,9 +162,8 @@ def _checkpoint_over(case: Case) -> str | None:
     attempt = case.state.checkpoints[Checkpoint.ATTEMPT]
     if case.harmless_revert or attempt.extended:
         return None
-    over = is_over(case.state, case.budgets, Checkpoint.ATTEMPT, case.seen.elapsed)
-    spent = left_minutes(case.state, case.budgets, Checkpoint.ATTEMPT, case.seen.elapsed) <= 0
-    if over or (spent and attempt.closed_by == "allowance"):
+    facts = (case.state, case.budgets, Checkpoint.ATTEMPT, case.seen.elapsed)
+    if is_over(*facts) or is_spent(*facts):
         return f"the attempt has used its {case.budgets.attempt:g} minutes"
     return None
 
@@ -313,5 +312,6 @@ def decide(
             return Refused(rule.code, message, rule.hint)
     problem = seen.problem
     if problem is not None:
-        return Refused(Refusal(problem.code), problem.message, problem.hint)
+        code = problem.code if isinstance(problem.code, Refusal) else Refusal.INTERNAL_ERROR
+        return Refused(code, problem.message, problem.hint)
     return Accepted()

@@ -499,11 +499,16 @@ class AgentNote(Event):
 @_row
 @dataclass(frozen=True, slots=True)
 class VerdictAsked(Event):
-    """`spike verdict` began: its time counts, however long the runs take."""
+    """`spike verdict` began: its time counts, however long the runs take.
+
+    `owner` = (boot id, pid, pid start time) of the command that opened verify for itself; empty
+    where verify ran already or the total is spent.
+    """
 
     NAME: ClassVar[str] = "verdict_asked"
     final: bool
     elapsed: float
+    owner: tuple[str, int, int] | tuple[()] = ()
 
 
 @_row

@@ -118,7 +118,9 @@ def consequences(
 
     `written` = regions between the file before and after this revision, whose `new_start` and
     added lines say which lines were written; `cause` names the writer ("P7", "reject of h1f..").
-    A region that came back is pending again: an approval never returns by itself.
+    A region that came back is pending again: an approval never returns by itself. What was
+    approved, then changed, and is gone altogether now is withdrawn too: two steps hide no more than
+    one.
     """
     lapsed: list[tuple[str, str]] = []
     withdrawn: list[str] = []
@@ -137,7 +139,38 @@ def consequences(
                 lapsed.append((approval.key, f"came back with {cause}"))
             elif any(covers(region, approval) for region in regions):
                 lapsed.append((approval.key, f"its place was changed again by {cause}"))
+        withdrawn += _left_behind(state, path, regions)
     return Consequences(tuple(lapsed), tuple(withdrawn))
+
+
+def _left_behind(state: State, path: str, regions: Regions) -> list[str]:
+    """Lapsed approvals whose place was covered by pending regions only, and is bare now.
+
+    The newest of each place: what it had replaced was settled when it was approved.
+    """
+    row = state.spans.get(path)
+    if row is None:
+        return []
+    found: list[Approval] = []
+    for lapse in sorted(state.lapsed.values(), key=lambda lapse: lapse.seq, reverse=True):
+        approval = lapse.approval
+        if approval.path != path or any(covers(region, approval) for region in regions):
+            continue
+        over = [span for span in row[2] if _covered_by(row[1], span, approval)]
+        pending = over and all(span[0] not in state.approvals for span in over)
+        if pending and not any(_same_place(approval, newer) for newer in found):
+            found.append(approval)
+    return [approval.key for approval in found]
+
+
+def _covered_by(kind: str, span: ev.SpanRow, approval: Approval) -> bool:
+    place = Region(approval.path, ChangeKind(kind), span[1], span[2], span[1], b"", b"")
+    return covers(place, approval)
+
+
+def _same_place(one: Approval, other: Approval) -> bool:
+    _key, path, kind, start, count, _removed, _added = other.region
+    return covers(Region(path, ChangeKind(kind), start, count, start, b"", b""), one)
 
 
 def _of(path: str, approvals: Iterable[Approval]) -> list[Approval]:

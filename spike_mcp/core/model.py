@@ -10,6 +10,9 @@ from spike_mcp.core import events as ev
 from spike_mcp.core.clock import ClockState, Reading
 from spike_mcp.core.codes import Actor, Checkpoint
 
+NO_RESULT = frozenset({"cancelled", "sandbox_error"})
+"""Outcomes of runs that say nothing about the tree."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -36,6 +39,8 @@ class CheckpointState:
 
     used: float = 0.0
     over: bool = False
+    over_told: bool = False
+    """Whether a stop row has said so: only one does."""
     met: bool | None = None
     lowered: bool = False
     visits: int = 0
@@ -107,8 +112,10 @@ class Decided:
     event: ev.Event
     seq: int
     before: Mapping[str, Approval] = field(default_factory=dict)
-    """Approvals that this decision took away (a reject's own regions)."""
+    """Approvals that this decision took away or replaced."""
     withdrawn: Mapping[str, Approval] = field(default_factory=dict)
+    lapsed: Mapping[str, Lapse] = field(default_factory=dict)
+    """Lapses that it settled (approved anew) or made forgotten (a reject to the baseline)."""
     undone: bool = False
 
 
@@ -121,9 +128,17 @@ class Run:
     tree: str
     owner: tuple[str, int, int]
     began: float
+    ended: float = 0.0
+    """Elapsed seconds at its end."""
     finished: ev.RunFinished | None = None
     lost: bool = False
     cancel_asked: bool = False
+
+    @property
+    def measured(self) -> bool:
+        """Whether it says anything about its tree: setup and a cancelled run do not."""
+        done = self.finished
+        return done is not None and self.purpose != "setup" and done.outcome not in NO_RESULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +193,7 @@ class State:
     runs: Mapping[str, Run] = field(default_factory=dict)
     agent_runs: int = 0
     green: frozenset[str] = frozenset()
+    """Digests of trees whose last measurement was green."""
     green_minutes: float | None = None
     refusals: int = 0
     stored: int = 0
@@ -187,6 +203,8 @@ class State:
     done: bool = False
     tiers: frozenset[str] = frozenset()
     hidden_started: bool = False
+    asked: ev.VerdictAsked | None = None
+    """The verdict command that is at work, as far as the rows know."""
     verdict: ev.VerdictWritten | None = None
     shipped: ev.Shipped | None = None
     killed: ev.Killed | None = None
@@ -202,12 +220,22 @@ class State:
         return self.clock is not None
 
     @property
+    def open_runs(self) -> tuple[Run, ...]:
+        """Runs that have started and not ended, oldest first."""
+        return tuple(r for r in self.runs.values() if r.finished is None and not r.lost)
+
+    @property
     def open_run(self) -> Run | None:
-        """The run that has started and not ended, if any."""
-        for run in reversed(tuple(self.runs.values())):
-            if run.finished is None and not run.lost:
-                return run
-        return None
+        """The newest run that has started and not ended, if any."""
+        return next(reversed(self.open_runs), None)
+
+    def was_green(self, tree: str, by: float) -> bool:
+        """Whether a measurement of `tree` that ended by `by` (elapsed seconds) was green."""
+        return any(
+            run.tree == tree and run.measured and run.finished.green and run.ended <= by
+            for run in self.runs.values()
+            if run.finished is not None
+        )
 
     @property
     def last_run(self) -> Run | None:

@@ -4,28 +4,27 @@
 comes from the rows. Minutes are floats; `elapsed` is in seconds since the `started` row.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from spike_mcp.core import events as ev
 from spike_mcp.core.clock import ClockState
 from spike_mcp.core.codes import Actor, Checkpoint
-from spike_mcp.core.hunks import Span, group, hunk_id
 from spike_mcp.core.model import (
     Approval,
     CheckpointState,
     Decided,
     Entry,
     Feedback,
-    FileState,
-    Lapse,
     Patch,
     Run,
     State,
     Unknown,
     Visit,
 )
+from spike_mcp.core.revisions import revised
+from spike_mcp.core.undoing import undone
 
 
 def visit_minutes(state: State, elapsed: float) -> float:
@@ -106,7 +105,8 @@ def _checkpoint_started(state: State, _entry: Entry, event: ev.CheckpointStarted
     name = Checkpoint(event.checkpoint)
     before = state.checkpoints[name]
     visit = Visit(name, state.elapsed if event.since < 0 else event.since)
-    failure = state.start_failure if name is not Checkpoint.SETUP else ""
+    again = name in (Checkpoint.SETUP, Checkpoint.REPRODUCE)
+    failure = "" if again else state.start_failure
     return replace(
         _with_checkpoint(state, name, replace(before, visits=before.visits + 1)),
         visit=visit,
@@ -123,12 +123,15 @@ def _checkpoint_stopped(state: State, _entry: Entry, event: ev.CheckpointStopped
         before,
         used=before.used + event.minutes,
         over=before.over or event.over,
+        over_told=before.over_told or event.over,
         met=event.met,
-        lowered=event.lowered,
+        lowered=before.lowered or event.lowered,
         closed_by=event.why,
     )
     since = None if name is Checkpoint.ATTEMPT else state.backlog_since
-    return replace(_with_checkpoint(state, name, after), visit=None, backlog_since=since)
+    asked = None if name is Checkpoint.VERIFY else state.asked
+    state = _with_checkpoint(state, name, after)
+    return replace(state, visit=None, backlog_since=since, asked=asked)
 
 
 @_on(ev.AllowanceSpent)
@@ -177,12 +180,14 @@ def _run_started(state: State, _entry: Entry, event: ev.RunStarted) -> State:
 
 @_on(ev.RunFinished)
 def _run_finished(state: State, _entry: Entry, event: ev.RunFinished) -> State:
-    run = replace(state.runs[event.run], finished=event)
+    run = replace(state.runs[event.run], finished=event, ended=state.elapsed)
     state = replace(state, runs={**state.runs, run.id: run})
     if run.purpose == "agent" and event.outcome != "cancelled":
         state = replace(state, agent_runs=state.agent_runs + 1)
-    if not event.green:
+    if not run.measured:
         return state
+    if not event.green:
+        return replace(state, green=state.green - {run.tree})
     minutes = state.green_minutes
     if minutes is None:
         minutes = used_minutes(state, Checkpoint.ATTEMPT, state.elapsed)
@@ -205,10 +210,11 @@ def _run_lost(state: State, _entry: Entry, event: ev.RunLost) -> State:
 
 @_on(ev.PatchStarted)
 def _patch_started(state: State, entry: Entry, event: ev.PatchStarted) -> State:
+    stored = event.stored if entry.actor is Actor.AGENT else 0
     return replace(
         state,
         intent=(entry.seq, event),
-        stored=state.stored + event.stored,
+        stored=state.stored + stored,
         issued_patches=state.issued_patches + 1,
     )
 
@@ -236,72 +242,8 @@ def _patch_applied(state: State, entry: Entry, event: ev.PatchApplied) -> State:
         notes=event.notes,
         resubmits=event.resubmits,
     )
-    state = replace(state, stamps=_stamped(state, event), green_minutes=None)
-    return replace(_revised(state, event), patches={**state.patches, patch.id: patch})
-
-
-def _stamped(state: State, event: ev.PatchApplied) -> Mapping[str, tuple[str, ...]]:
-    """New regions are stamped with this patch and with those of the regions they grew from."""
-    stamps = dict(state.stamps)
-    for path, _kind, spans in event.spans:
-        old = state.spans[path][2] if path in state.spans else ()
-        known = {span[0] for span in old}
-        for span in spans:
-            if span[0] in known:
-                continue
-            origins = {p for o in old if touches(o, span) for p in stamps.get(o[0], ())}
-            origins.add(event.patch)
-            stamps[span[0]] = tuple(sorted(origins, key=_ordinal))
-    return stamps
-
-
-def _ordinal(identifier: str) -> int:
-    return int(identifier[1:])
-
-
-def touches(a: ev.SpanRow, b: ev.SpanRow) -> bool:
-    """Whether two places in the baseline overlap or abut (an insertion is a gap)."""
-    return a[1] <= b[1] + b[2] and b[1] <= a[1] + a[2]
-
-
-def _revised(state: State, event: ev.Revision) -> State:
-    """Files, spans and approvals after a revision of the map."""
-    files = dict(state.files)
-    for path, _before, after, mode in event.files:
-        files[path] = FileState(after, mode)
-    spans = dict(state.spans)
-    for row in event.spans:
-        spans[row[0]] = row
-        if not row[2]:
-            del spans[row[0]]
-    ids = state.hunk_ids.union(*(ids_of(row) for row in event.spans))
-    return replace(_reapproved(state, event), files=files, spans=spans, intent=None, hunk_ids=ids)
-
-
-def ids_of(row: ev.FileSpans) -> frozenset[str]:
-    """Ids of the hunks that one file's regions make."""
-    groups = group([Span(*span) for span in row[2]])
-    return frozenset(hunk_id(span.key for span in part) for part in groups)
-
-
-def _reapproved(state: State, event: ev.Revision) -> State:
-    approvals, withdrawn = dict(state.approvals), dict(state.withdrawn)
-    lapsed = dict(state.lapsed)
-    for key, why in event.lapsed:
-        approval = approvals.pop(key, None) or withdrawn.pop(key, None)
-        if approval is not None:
-            lapsed[key] = Lapse(approval, why, state.seq)
-    for key in event.withdrawn:
-        if key in approvals:
-            withdrawn[key] = approvals.pop(key)
-    for key in event.revived:
-        if key in withdrawn:
-            approvals[key] = withdrawn.pop(key)
-        elif key in lapsed:
-            approvals[key] = lapsed.pop(key).approval
-    for key in event.forgotten:
-        lapsed.pop(key, None)
-    return replace(state, approvals=approvals, withdrawn=withdrawn, lapsed=lapsed)
+    state = replace(revised(state, event, event.patch), green_minutes=None)
+    return replace(state, patches={**state.patches, patch.id: patch})
 
 
 # --- decisions ----------------------------------------------------------------------------------
@@ -310,10 +252,10 @@ def _reapproved(state: State, event: ev.Revision) -> State:
 @_on(ev.HunkApproved)
 def _approved(state: State, entry: Entry, event: ev.HunkApproved) -> State:
     approvals, lapsed = dict(state.approvals), dict(state.lapsed)
-    before = {}
+    keys = [region[0] for region in event.regions]
+    before = {key: approvals[key] for key in keys if key in approvals}
+    settled = {key: lapsed.pop(key) for key in keys if key in lapsed}
     for region in event.regions:
-        if region[0] in approvals:
-            before[region[0]] = approvals[region[0]]
         approvals[region[0]] = Approval(
             decision=event.decision,
             hunk=event.hunk,
@@ -323,8 +265,7 @@ def _approved(state: State, entry: Entry, event: ev.HunkApproved) -> State:
             epoch=entry.reading.epoch,
             view_sha256=event.view_sha256,
         )
-        lapsed.pop(region[0], None)
-    decided = Decided(event.decision, event, entry.seq, before)
+    decided = Decided(event.decision, event, entry.seq, before, lapsed=settled)
     return replace(state, approvals=approvals, lapsed=lapsed, decisions=(*state.decisions, decided))
 
 
@@ -338,8 +279,11 @@ def _withdrawal_accepted(state: State, entry: Entry, event: ev.WithdrawalAccepte
 
 @_on(ev.HunkRejected)
 def _rejected(state: State, entry: Entry, event: ev.HunkRejected) -> State:
-    own = {r[0]: state.approvals[r[0]] for r in event.regions if r[0] in state.approvals}
-    decided = Decided(event.decision, event, entry.seq, own)
+    lost = [*(region[0] for region in event.regions), *(key for key, _why in event.lapsed)]
+    before = {key: state.approvals[key] for key in lost if key in state.approvals}
+    put_back = {key: state.withdrawn[key] for key in lost if key in state.withdrawn}
+    forgotten = {key: state.lapsed[key] for key in event.forgotten if key in state.lapsed}
+    decided = Decided(event.decision, event, entry.seq, before, put_back, forgotten)
     text = f"rejected {event.target}: {event.reason or 'no reason given'}"
     rejected = {**state.rejected, **dict.fromkeys(event.resubmission, event.reason)}
     state = replace(
@@ -349,58 +293,12 @@ def _rejected(state: State, entry: Entry, event: ev.HunkRejected) -> State:
         resubmission_refused=state.resubmission_refused - set(event.resubmission),
         feedback=(*state.feedback, Feedback(entry.seq, text)),
     )
-    return _revised(state, event)
+    return revised(state, event)
 
 
 @_on(ev.Undone)
 def _undone(state: State, entry: Entry, event: ev.Undone) -> State:
-    target = next(d for d in state.decisions if d.id == event.undoes)
-    decisions = tuple(
-        replace(d, undone=True) if d.id == event.undoes else d for d in state.decisions
-    )
-    state = replace(state, decisions=decisions)
-    match target.event:
-        case ev.HunkApproved() as approved:
-            return _unapproved(state, target, approved)
-        case ev.WithdrawalAccepted():
-            return replace(state, withdrawn={**state.withdrawn, **target.withdrawn})
-        case ev.Commented() as comment:
-            return _uncommented(state, comment)
-        case ev.HunkRejected() as rejected:
-            return _unrejected(state, entry, event, target, rejected)
-        case _:
-            return state
-
-
-def _unapproved(state: State, target: Decided, approved: ev.HunkApproved) -> State:
-    approvals = dict(state.approvals)
-    for region in approved.regions:
-        current = approvals.get(region[0])
-        if current is not None and current.decision == approved.decision:
-            del approvals[region[0]]
-    return replace(state, approvals={**approvals, **target.before})
-
-
-def _uncommented(state: State, comment: ev.Commented) -> State:
-    left = tuple(t for t in state.comments.get(comment.hunk, ()) if t != comment.text)
-    return replace(state, comments={**state.comments, comment.hunk: left})
-
-
-def _unrejected(
-    state: State, entry: Entry, event: ev.Undone, target: Decided, rejected: ev.HunkRejected
-) -> State:
-    """The rejected bytes are back; approvals that the reject took away count again if named."""
-    kept = {k: v for k, v in state.rejected.items() if k not in rejected.resubmission}
-    text = f"undone: the reject of {rejected.target}; its bytes are back"
-    own = {k: Lapse(a, "rejected", target.seq) for k, a in target.before.items()}
-    state = replace(
-        state,
-        rejected=kept,
-        lapsed={**state.lapsed, **own},
-        green_minutes=None,
-        feedback=(*state.feedback, Feedback(entry.seq, text)),
-    )
-    return _revised(state, event)
+    return undone(state, entry, event)
 
 
 @_on(ev.Commented)
@@ -466,6 +364,11 @@ def _delivered(state: State, _entry: Entry, event: ev.FeedbackDelivered) -> Stat
 # --- the end ------------------------------------------------------------------------------------
 
 
+@_on(ev.VerdictAsked)
+def _asked(state: State, _entry: Entry, event: ev.VerdictAsked) -> State:
+    return replace(state, asked=event)
+
+
 @_on(ev.HiddenStarted)
 def _hidden_started(state: State, _entry: Entry, _event: ev.HiddenStarted) -> State:
     return replace(state, hidden_started=True)
@@ -473,7 +376,7 @@ def _hidden_started(state: State, _entry: Entry, _event: ev.HiddenStarted) -> St
 
 @_on(ev.VerdictWritten)
 def _verdict(state: State, _entry: Entry, event: ev.VerdictWritten) -> State:
-    return replace(state, verdict=event)
+    return replace(state, verdict=event, asked=None)
 
 
 @_on(ev.Shipped)

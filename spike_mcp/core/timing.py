@@ -5,6 +5,7 @@ Nobody has to wake up at a deadline: whoever looks next appends the rows that `d
 minutes of the moment at which they fell due.
 """
 
+import math
 from collections.abc import Iterator
 
 from spike_mcp.core import events as ev
@@ -13,7 +14,8 @@ from spike_mcp.core.contract import Budgets
 from spike_mcp.core.model import State
 from spike_mcp.core.state import used_minutes, visit_minutes
 
-_EPSILON = 1e-6
+_EPSILON = 1e-4
+"""Minutes (6 ms) that a row's rounding may hide; shorter differences are none."""
 
 
 def allowance(budgets: Budgets, name: Checkpoint) -> float:
@@ -43,7 +45,16 @@ def writes_close_in_seconds(state: State, budgets: Budgets, elapsed: float) -> f
 def is_over(state: State, budgets: Budgets, name: Checkpoint, elapsed: float) -> bool:
     """Whether a checkpoint has run past its allowance, its open visit included."""
     used = used_minutes(state, name, elapsed)
-    return state.checkpoints[name].over or used > allowance(budgets, name) + _EPSILON
+    return state.checkpoints[name].over or _exceeds(budgets, name, used)
+
+
+def _exceeds(budgets: Budgets, name: Checkpoint, used: float) -> bool:
+    return used > allowance(budgets, name) + _EPSILON
+
+
+def is_spent(state: State, budgets: Budgets, name: Checkpoint, elapsed: float) -> bool:
+    """Whether nothing is left of a checkpoint's allowance; at the very end it is not over yet."""
+    return left_minutes(state, budgets, name, elapsed) <= _EPSILON
 
 
 def ready(state: State) -> bool:
@@ -63,7 +74,7 @@ def may_open_attempt(state: State, budgets: Budgets, elapsed: float, *, human: b
         return False
     if attempt.closed_by in ("done", "human") and not human:
         return False
-    return left_minutes(state, budgets, Checkpoint.ATTEMPT, elapsed) > _EPSILON
+    return not is_spent(state, budgets, Checkpoint.ATTEMPT, elapsed)
 
 
 def verify_due_at(state: State, budgets: Budgets) -> float:
@@ -81,18 +92,23 @@ def stop_row(
     why: str,
     lowered: bool = False,
 ) -> ev.CheckpointStopped:
-    """The row that ends the open visit at `elapsed`. Needs an open visit."""
+    """The row that ends the open visit at `elapsed`. Needs an open visit.
+
+    `over` stands in the row of the visit that ran past the allowance and in no later one, so that
+    a reader who counts rows counts checkpoints.
+    """
     if state.visit is None:
         raise ValueError("no checkpoint is open")
     name = state.visit.checkpoint
     before = state.checkpoints[name]
-    minutes = visit_minutes(state, elapsed)
+    minutes = round(visit_minutes(state, elapsed), 4)
     allowed = max(0.0, allowance(budgets, name) - before.used)
+    known = before.over and not before.over_told
     return ev.CheckpointStopped(
         checkpoint=name.value,
-        minutes=round(minutes, 4),
+        minutes=minutes,
         allowed=round(allowed, 4),
-        over=before.over or minutes > allowed + 1e-4,
+        over=known or (not before.over and _exceeds(budgets, name, before.used + minutes)),
         met=met and not lowered,
         why=why,
         lowered=lowered,
@@ -103,28 +119,37 @@ def due(state: State, budgets: Budgets, elapsed: float, *, green: bool) -> Itera
     """The next row that has fallen due by `elapsed`, at most one; call again after folding it.
 
     `green`: whether the tree as it is has a green measurement. Nothing falls due before the
-    start, after the verdict, or past the total (the verdict's own rows end what is open).
+    start, after the verdict, or past the total (the verdict's own rows end what is open). What fell
+    due first comes first, however late somebody looks.
     """
     if not state.started or state.verdict or state.killed:
         return
     elapsed = min(elapsed, budgets.total * 60)
-    yield from _attempt_due(state, budgets, elapsed, green=green)
+    spent_at = _attempt_spent_at(state, budgets, elapsed)
+    ends_at = min(elapsed, _verify_opens_at(state, budgets))
+    if green and spent_at <= ends_at:
+        yield stop_row(state, budgets, spent_at, met=True, why="allowance")
+    elif spent_at + _EPSILON * 60 < ends_at:
+        yield ev.AllowanceSpent(Checkpoint.ATTEMPT.value)
+    else:
+        yield from _verify_due(state, budgets, elapsed, green=green)
 
 
-def _attempt_due(
-    state: State, budgets: Budgets, elapsed: float, *, green: bool
-) -> Iterator[ev.Event]:
-    visit, attempt = state.visit, state.checkpoints[Checkpoint.ATTEMPT]
-    if visit is not None and visit.checkpoint is Checkpoint.ATTEMPT and not attempt.over:
-        excess = used_minutes(state, Checkpoint.ATTEMPT, elapsed) - budgets.attempt
-        if excess > _EPSILON:
-            at = elapsed - excess * 60
-            if green:
-                yield stop_row(state, budgets, at, met=True, why="allowance")
-            else:
-                yield ev.AllowanceSpent(Checkpoint.ATTEMPT.value)
-            return
-    yield from _verify_due(state, budgets, elapsed, green=green)
+def _attempt_spent_at(state: State, budgets: Budgets, elapsed: float) -> float:
+    """Elapsed seconds at which the open attempt used up its allowance; infinite if it has not."""
+    visit = state.visit
+    if visit is None or visit.checkpoint is not Checkpoint.ATTEMPT:
+        return math.inf
+    if state.checkpoints[Checkpoint.ATTEMPT].over:
+        return math.inf
+    excess = used_minutes(state, Checkpoint.ATTEMPT, elapsed) - budgets.attempt
+    return elapsed - max(0.0, excess) * 60 if excess > -_EPSILON else math.inf
+
+
+def _verify_opens_at(state: State, budgets: Budgets) -> float:
+    """When verify's turn ends the attempt; infinite where it has no time left to open."""
+    at = verify_due_at(state, budgets)
+    return at if at < budgets.total * 60 else math.inf
 
 
 def _verify_due(
@@ -140,5 +165,5 @@ def _verify_due(
         is_attempt = visit.checkpoint is Checkpoint.ATTEMPT
         moment = max(at, visit.opened)
         yield stop_row(state, budgets, moment, met=green and is_attempt, why="verify")
-    elif left_minutes(state, budgets, Checkpoint.VERIFY, elapsed) > _EPSILON:
+    elif not is_spent(state, budgets, Checkpoint.VERIFY, elapsed):
         yield ev.CheckpointStarted(Checkpoint.VERIFY.value, since=at)

@@ -111,6 +111,11 @@ def _deadline(facts: Facts) -> bool:
     return facts.deadline and (facts.undecided or unproven)
 
 
+def _met(facts: Facts) -> bool:
+    """Rows 12 to 14 say "met, but": without a green clean run they say nothing."""
+    return facts.clean is Clean.GREEN
+
+
 def _ships(facts: Facts) -> bool:
     """Everything that a SHIP needs, said positively: no row below is a default for it."""
     return (
@@ -166,14 +171,14 @@ ROWS: tuple[Row, ...] = (
     Row("11", _PARK, Reason.WRONG_TREE_IMPORTED, lambda f: f.clean is Clean.WRONG_TREE),
     Row("11", _PARK, Reason.NOT_SCORED, lambda f: f.clean is Clean.NOT_SCORED),
     Row("11", _PARK, Reason.ISOLATION_INSUFFICIENT, lambda f: f.isolation_none),
-    Row("12", _PARK, Reason.CHECKPOINT_OVER_BUDGET, lambda f: len(f.overs) == 1),
-    Row("13", _PARK, Reason.PATCH_TOO_LARGE, lambda f: f.lines >= f.max_lines),
-    Row("13a", _PARK, Reason.CHECKPOINT_NOT_MET, lambda f: bool(f.lowered)),
+    Row("12", _PARK, Reason.CHECKPOINT_OVER_BUDGET, lambda f: _met(f) and len(f.overs) == 1),
+    Row("13", _PARK, Reason.PATCH_TOO_LARGE, lambda f: _met(f) and f.lines >= f.max_lines),
+    Row("13a", _PARK, Reason.CHECKPOINT_NOT_MET, lambda f: _met(f) and bool(f.lowered)),
     Row(
         "14",
         _PARK,
         Reason.HYPOTHESIS_BUDGET_EXCEEDED,
-        lambda f: f.attempt_minutes > f.hypothesis_minutes > 0,
+        lambda f: _met(f) and f.attempt_minutes > f.hypothesis_minutes > 0,
     ),
     Row("16", Decision.SHIP, Reason.ORACLE_UNCHANGED_AND_TEST_PASSED, _ships),
     Row("17", _KILL, Reason.UNCLASSIFIED, lambda _facts: True),
