@@ -352,7 +352,7 @@ def _size(text: str) -> int:
 
 
 def _shown(text: str) -> str:
-    return visible(text.replace("\r\n", "\n"))
+    return visible(text.replace("\r\n", "\n")).rstrip("\n")
 
 
 def _longest(text: str, limit: int, cut: Callable[[str, int], str]) -> int:
