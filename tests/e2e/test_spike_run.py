@@ -515,8 +515,8 @@ def test_the_agent_has_a_terminal_with_sizes_and_keys(run):
     human.read_until(b"LINE one")
     human.read_until(b"SIZE 120 40")
     human.type(b"\x03")
+    human.read_until(b"INTERRUPTED")  # the key empties the queue: type no sooner
     human.type(b"two\r")
-    human.read_until(b"INTERRUPTED")
     human.read_until(b"LINE two")
     human.type(b"end\r")
     assert run.process.wait(PATIENCE) == 9
@@ -526,6 +526,7 @@ def test_the_agent_has_a_terminal_with_sizes_and_keys(run):
 
 def test_an_interactive_shell_has_job_control(run):
     human = Human(run, ["/bin/bash", "--norc", "-i"])
+    human.read_until(b"bash-")
     human.type(b"sleep 50 &\r")
     human.type(b"jobs; kill %1; echo DO''NE; exit 5\r")
     human.read_until(b"DONE")
