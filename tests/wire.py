@@ -1,4 +1,4 @@
-"""A client made of bytes for a real `spike-mcp` process, and spikes whose test does what they say."""
+"""A client made of bytes for a real `spike-mcp` process, and spikes whose test is a script."""
 
 from __future__ import annotations
 

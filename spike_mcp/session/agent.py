@@ -36,7 +36,7 @@ from spike_mcp.session import observe, reads, runs, writes
 from spike_mcp.session.projection import write_projection
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.status import status
-from spike_mcp.session.transaction import Transaction, transaction
+from spike_mcp.session.transaction import LOCK_SECONDS, Transaction, transaction
 
 FLUSH_SECONDS = 10.0
 """Latest moment at which counted repeats of a refusal become a row (spec 6)."""
@@ -83,11 +83,13 @@ class AgentDesk:
         self._opened = False
         self._repeats = _Repeats()
 
-    def call(self, name: str, arguments: Mapping[str, Any] | None) -> Reply:
-        """Answer one tools/call. Never raises `Problem`."""
+    def call(
+        self, name: str, arguments: Mapping[str, Any] | None, patience: float = LOCK_SECONDS
+    ) -> Reply:
+        """Answer one tools/call; `busy` after `patience` seconds. Never raises `Problem`."""
         parsed = parse(name, arguments)
         try:
-            with transaction(self.spike, human=False) as tx:
+            with transaction(self.spike, human=False, timeout=patience) as tx:
                 reply = self._answer(tx, name, parsed.request)
                 reply = self._with_news(tx, reply)
         except Problem as problem:

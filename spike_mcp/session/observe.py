@@ -73,6 +73,8 @@ def expected_changes(spike: Spike) -> dict[str, tuple[int, str] | None]:
 def touched(spike: Spike, paths: Iterable[str]) -> tuple[str, ...]:
     """Out-of-band findings at `paths` and at what the last sweep found; cheap."""
     wanted = sorted({*paths, *watch(spike).suspects})
+    if not wanted:
+        return ()
     found = watch(spike).sweeper.check_paths(wanted, expected_changes(spike))
     return tuple(describe(finding) for finding in found)
 

@@ -32,9 +32,8 @@ def test_b44_a_time_out_ends_the_grandchildren_too_and_the_next_call_works(tmp_p
 def test_b46_a_flood_keeps_memory_flat_and_the_assertion_in_sight(tmp_path):
     opened = open_script(tmp_path)
     with Wire(opened.spike.root) as wire:
-        wire.script(
-            "head -c 300000000 /dev/zero | tr '\\0' x; echo; echo 'E assert 1 == 2'; exit 1"
-        )
+        flood = "head -c 300000000 /dev/zero | tr '\\0' x; echo"
+        wire.script(f"{flood}; echo 'E assert 1 == 2'; exit 1")
         before = rss(wire.process.pid)
         run = wire.begin("spike_run_test")
         peak = before
