@@ -12,6 +12,8 @@ from spike_mcp.edge.cli import failures
 from spike_mcp.edge.cli.out import Out, process_streams
 from spike_mcp.edge.cli.verbs import VERBS, command
 
+NO_VERB = "spike --help lists them: init, start, run, review, verdict, ship, ..."
+
 
 class Line(NamedTuple):
     """A command line taken apart: the verb, its arguments (globals first), what follows `--`."""
@@ -119,7 +121,7 @@ def take_apart(words: Sequence[str]) -> Line:
         else:
             break
     if at >= len(words):
-        return Line("help", before, None)
+        raise Problem(Usage.USAGE, "which verb?", NO_VERB)
     if words[at] not in VERBS:
         raise _no_verb(words[at])
     after = list(words[at + 1 :])

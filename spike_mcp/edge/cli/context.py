@@ -77,7 +77,10 @@ class Context:
             from spike_mcp.session.judging import at_deadline
 
             self.out.say("the time is spent: the state at the deadline is being scored")
-            at_deadline(spike)
+            if at_deadline(spike) is not None:
+                from spike_mcp.edge.cli.elsewhere import write_reports
+
+                write_reports(spike, self.out)
 
     # --- the passphrase -------------------------------------------------------------------------
 

@@ -34,12 +34,12 @@ def _approve(context: Context) -> Answer:
     from spike_mcp.session import decisions
 
     args = context.args
+    if args.withdrawn and (args.tag or args.sha or args.ack):
+        raise Problem(
+            Usage.USAGE, "--withdrawn takes no --tag, --sha or --ack", "it accepts a removal"
+        )
     spike = context.spike()
     if args.withdrawn:
-        if args.tag or args.sha or args.ack:
-            raise Problem(
-                Usage.USAGE, "--withdrawn takes no --tag, --sha or --ack", "it accepts a removal"
-            )
         signer = context.signer(spike)
         gone = [decisions.accept_withdrawal(spike, name, signer=signer) for name in args.hunk]
         return Answer({"withdrawn": gone}, [f"accepted: {name} is gone" for name in gone])

@@ -6,9 +6,12 @@ when its verb is called.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TextIO
 
 from spike_mcp.core.codes import Problem, Usage
 from spike_mcp.edge.cli.context import Context
@@ -16,12 +19,19 @@ from spike_mcp.edge.cli.out import Answer
 from spike_mcp.edge.cli.parser import Parser, add_passphrase
 from spike_mcp.edge.cli.verbs import Command
 
+if TYPE_CHECKING:
+    from spike_mcp.edge.cli.out import Out
+    from spike_mcp.host.signing import Signer
+    from spike_mcp.session.spike import Spike
+
 PARTS = {
     "run": ("spike_mcp.edge.cli.run", "run"),
     "client-config": ("spike_mcp.edge.clients", "client_config"),
-    "watch": ("spike_mcp.edge.watch", "watch"),
-    "review": ("spike_mcp.edge.tui", "review"),
-    "report": ("spike_mcp.edge.report", "report"),
+    "watch": ("spike_mcp.edge.watch", "main"),
+    "review": ("spike_mcp.edge.tui", "main"),
+    "review --plain": ("spike_mcp.edge.plain", "main"),
+    "report": ("spike_mcp.edge.report", "render"),
+    "reports": ("spike_mcp.edge.report", "write_reports"),
     "demo": ("spike_mcp.edge.demo", "main"),
 }
 """Verb -> (module, function)."""
@@ -54,6 +64,7 @@ def _run_options(parser: Parser) -> None:
 
 
 def _run(context: Context) -> int:
+    _for_people(context, "the agent's own output is what it writes")
     args = context.args
     command = tuple(context.command or ())
     if not args.client and not command:
@@ -62,8 +73,9 @@ def _run(context: Context) -> int:
             "name a --client, or the agent's command after --",
             "spike run --client claude",
         )
+    spike = context.spike()
     done: int = part("run")(
-        context.spike(),
+        spike,
         client=args.client,
         command=command,
         network=args.network,
@@ -91,14 +103,23 @@ def _config(context: Context) -> Answer:
 
 
 def _watch_options(parser: Parser) -> None:
-    parser.value("--exec", "CMD", "run this when it rings; $SPIKE_EVENT says why")
+    parser.value("--exec", "CMD", "run this when it rings; $SPIKE_EVENT and $SPIKE_MESSAGE say why")
     parser.switch("--quiet", "no bell")
 
 
 def _watch(context: Context) -> int:
+    _for_people(context, "spike log --json")
     args = context.args
-    done: int = part("watch")(context.spike(), context.out, command=args.exec, quiet=args.quiet)
-    return done
+    spike = context.spike()
+    return _int(
+        part("watch")(
+            spike,
+            args.exec,
+            not args.quiet,
+            sys.stdout,
+            lambda judged: write_reports(judged, context.out),
+        )
+    )
 
 
 def _review_options(parser: Parser) -> None:
@@ -109,15 +130,47 @@ def _review_options(parser: Parser) -> None:
 
 def _review(context: Context) -> int:
     args = context.args
+    _for_people(context, "spike map --json, spike approve")
+    spike = context.spike()
+
+    def signer() -> Signer | None:
+        return context.signer(spike)
+
+    if args.plain or context.environ.get("TERM") == "dumb":
+        return _int(part("review --plain")(spike, signer, sys.stdin, sys.stdout))
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+        raise Problem(
+            Usage.USAGE,
+            "the review's screen needs a terminal",
+            "spike review --plain asks line by line; spike approve needs no screen at all",
+        )
+    if find_spec("textual") is None:
+        context.out.warn("Textual is not installed (pip install 'spike-referee[review]')")
+        return _int(part("review --plain")(spike, signer, sys.stdin, sys.stdout))
+    return _int(part("review")(spike, signer, args.ascii, _wish(args.color)))
+
+
+def _for_people(context: Context, instead: str) -> None:
+    """Refuse --json where what is written is no answer but a conversation."""
     if context.out.as_json:
         raise Problem(
-            Usage.USAGE, "review is for people", "scripts: spike map --json, spike approve"
+            Usage.USAGE, "this verb is for people, it has no --json", f"scripts: {instead}"
         )
-    spike = context.spike()
-    done: int = part("review")(
-        spike, signer=context.signer(spike), plain=args.plain, ascii_only=args.ascii
-    )
-    return done
+
+
+def _int(code: object) -> int:
+    return int(code) if isinstance(code, int) else 0
+
+
+def _wish(color: str) -> bool | None:
+    return {"always": True, "never": False}.get(color)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
 
 
 # --- report, demo -------------------------------------------------------------------------------
@@ -133,8 +186,19 @@ def _report_options(parser: Parser) -> None:
 
 
 def _report(context: Context) -> Answer:
-    text: str = part("report")(context.spike(), context.args.format)
-    return Answer({"format": context.args.format, "report": text}, text.splitlines())
+    spike = context.spike()
+    chosen = context.args.format
+    text: str = part("report")(spike, chosen)
+    data = json.loads(text) if chosen == "json" else {"format": chosen, "report": text}
+    return Answer(data, text.rstrip("\n").split("\n"))
+
+
+def write_reports(spike: Spike, out: Out) -> None:
+    """verdict/report.md and report.html; a page that can't be written never hides the verdict."""
+    try:
+        part("reports")(spike)
+    except (Problem, OSError) as error:
+        out.warn(f"the report could not be written: {error}")
 
 
 def _demo_options(parser: Parser) -> None:
@@ -145,6 +209,7 @@ def _demo_options(parser: Parser) -> None:
 
 
 def _demo(context: Context) -> int:
+    _for_people(context, "spike init, start, apply, approve, verdict")
     done: int = part("demo")(context.args.example, context.args.keep)
     return done
 

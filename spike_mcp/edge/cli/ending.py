@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spike_mcp.core.codes import Exit, Problem, Usage
 from spike_mcp.edge.cli.context import Context
+from spike_mcp.edge.cli.elsewhere import write_reports
 from spike_mcp.edge.cli.find import is_spike
 from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.parser import Parser
@@ -104,6 +105,8 @@ def _verdict(context: Context) -> Answer:
 
     spike = context.spike()
     answer = ask(spike, final=context.args.final, on_progress=context.out.progress)
+    if answer.written:
+        write_reports(spike, context.out)
     data = {**answer.result, "written": answer.written, "todo": list(answer.todo)}
     return Answer(data, verdict_lines(data, context.out.width), answer.exit)
 
@@ -116,6 +119,7 @@ def _ship(context: Context) -> Answer:
 
     spike = context.spike()
     done = ship(spike)
+    write_reports(spike, context.out)
     data = {
         "commit": done.commit,
         "branch": done.branch,
@@ -139,6 +143,7 @@ def _kill(context: Context) -> Answer:
 
     spike = context.spike()
     done = kill(spike, context.args.note, context.out.progress)
+    write_reports(spike, context.out)
     verdict = spike.state.verdict
     data = {
         "decision": verdict.decision if verdict else "",

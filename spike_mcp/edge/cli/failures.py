@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -64,6 +62,8 @@ def record(error: BaseException, environ: Mapping[str, str]) -> str:
 
     The terminal gets a sentence and the path: a traceback is no message.
     """
+    import tempfile
+    import time
     import traceback
 
     text = "".join(

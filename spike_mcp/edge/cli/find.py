@@ -1,5 +1,8 @@
 """Which spike is meant (spec 13): --spike, else $SPIKE, else where one stands, else the only open.
 
+A spike that is judged but neither shipped nor closed counts as open where none is running, so that
+`spike verdict` and `spike ship` follow each other.
+
 Nothing in here opens a spike: directories are looked at, and the ledger's row names.
 """
 
@@ -12,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from spike_mcp.core import layout
 from spike_mcp.core.codes import Problem, Usage
 
-_ENDED = re.compile(rb'^\{"seq":\d+,"event":"(?:verdict|killed)"', re.MULTILINE)
+_ENDINGS = re.compile(rb'^\{"seq":\d+,"event":"(verdict|shipped|killed)"', re.MULTILINE)
 _NAMED = 8
 
 
@@ -27,16 +30,19 @@ def is_spike(root: str) -> bool:
     return os.path.isfile(os.path.join(root, layout.JUDGE, layout.LEDGER))
 
 
-def is_open(root: str) -> bool:
-    """Whether no verdict and no `killed` row stands in the ledger.
+def stage(root: str) -> int:
+    """How far a spike has come: 0 = no verdict yet, 1 = judged, 2 = shipped or closed.
 
     A quick look at raw rows, good enough to choose by: whoever opens the spike reads them properly.
     """
     try:
         with open(os.path.join(root, layout.JUDGE, layout.LEDGER), "rb") as file:
-            return _ENDED.search(file.read()) is None
+            found = set(_ENDINGS.findall(file.read()))
     except OSError:
-        return False
+        return 2
+    if found & {b"shipped", b"killed"}:
+        return 2
+    return 1 if found else 0
 
 
 def known(environ: Mapping[str, str], cwd: str) -> list[str]:
@@ -59,20 +65,12 @@ def locate(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
     here = standing_in(cwd)
     if here:
         return here
-    roots = known(environ, cwd)
-    running = [root for root in roots if is_open(root)]
-    if len(running) == 1:
-        return running[0]
-    if running:
-        raise _ambiguous("several spikes are open", running)
-    closed = f" ({len(roots)} closed)" if roots else ""
-    raise Problem(
-        Usage.SPIKE_NOT_FOUND,
-        f"no spike is open{closed}",
-        "`spike init` opens one; name a closed one with --spike"
-        if roots
-        else "open one: spike init",
-    )
+    first = _foremost(known(environ, cwd))
+    if len(first) == 1:
+        return first[0]
+    if first:
+        raise _ambiguous("several spikes are open", first)
+    raise Problem(Usage.SPIKE_NOT_FOUND, "there is no spike", "open one: spike init")
 
 
 def standing_in(cwd: str) -> str:
@@ -98,9 +96,8 @@ def _named(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
         if is_spike(root) and (root == path or inside):
             return os.path.realpath(root)
     fitting = [root for root in known(environ, cwd) if _fits(root, wanted)]
-    running = [root for root in fitting if is_open(root)]
-    if len(fitting) == 1 or len(running) == 1:
-        return (running or fitting)[0]
+    if len(fitting) == 1:
+        return fitting[0]
     if fitting:
         raise _ambiguous(f"several spikes are called {wanted}", fitting)
     raise Problem(
@@ -108,6 +105,13 @@ def _named(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
         f"there is no spike {wanted}",
         "`spike list` shows all; --spike takes a name or the path of a spike's directory",
     )
+
+
+def _foremost(roots: list[str]) -> list[str]:
+    """The spikes that need somebody most: the running ones, else the judged ones, else all."""
+    stages = [stage(root) for root in roots]
+    least = min(stages, default=0)
+    return [root for root, reached in zip(roots, stages, strict=True) if reached == least]
 
 
 def _fits(root: str, wanted: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from spike_mcp.core.codes import ChangeKind
 from spike_mcp.core.hunks import Hunk, Region, ViewLine, split_lines
+from spike_mcp.edge.cli.layout import wrap
 from spike_mcp.edge.cli.out import Line, Part
 from spike_mcp.edge.present import KIND_WORDS
 from spike_mcp.edge.shown import LineText, ShownHunk, flag_names, line_text, notes_of, tail_words
@@ -115,21 +116,32 @@ def _approved_lines(regions: Sequence[Region]) -> Iterator[ViewLine]:
 # --- for people ---------------------------------------------------------------------------------
 
 
-def hunk_lines(each: MapHunk, current: HunkMap, *, reason: bool = False) -> Iterator[Line]:
+def hunk_lines(
+    each: MapHunk, current: HunkMap, width: int, *, reason: bool = False
+) -> Iterator[Line]:
     """The hunk as it must be seen: what to know first, then every line."""
     yield _title(each)
+    for text, style in _before(each, current, reason=reason):
+        first, *rest = wrap(text, width - 2 if width else 0)
+        yield [(first, style)]
+        for line in rest:
+            yield [(f"  {line}", style)]
+    yield from body_lines(ShownHunk(each))
+
+
+def _before(each: MapHunk, current: HunkMap, *, reason: bool) -> Iterator[tuple[str, str]]:
     if each.tag:
-        yield f'tag: "{safe_line(each.tag)}"'
+        yield f'tag: "{safe_line(each.tag)}"', ""
     for note in notes_of(each, current):
-        yield [(note.text, _NOTE_STYLES.get(note.kind, "dim"))]
+        yield note.text, _NOTE_STYLES.get(note.kind, "dim")
     names = flag_names([each])
     if names:
-        yield f"to approve it: {' '.join(f'--ack {name}' for name in names)} (or --ack all)"
+        acks = " ".join(f"--ack {name}" for name in names)
+        yield f"to approve it: {acks} (or --ack all)", ""
     if reason and each.rationale:
-        yield f'the agent says: "{safe_line(each.rationale, 1000)}"'
+        yield f'the agent says: "{safe_line(each.rationale, 1000)}"', ""
     elif each.rationale:
-        yield [("the agent's reason: --reason (find your own words first)", "dim")]
-    yield from body_lines(ShownHunk(each))
+        yield "the agent's reason: --reason (find your own words first)", "dim"
 
 
 def _title(each: MapHunk) -> Line:

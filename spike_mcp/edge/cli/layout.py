@@ -1,7 +1,6 @@
 """Lines for a terminal: how wide a text is, how it is cut, padded, wrapped and set in columns.
 
-Texts in here are safe already (`out.py` makes them so before they are measured), so every
-character has a width.
+What is measured is what is shown: texts of unknown origin go through `one_line` first.
 """
 
 from __future__ import annotations
@@ -9,6 +8,8 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from spike_mcp.core.unsafe import visible
 
 NARROWEST = 40
 """Columns below which nothing is made narrower: the terminal wraps then."""
@@ -24,6 +25,11 @@ def terminal_width(stream: object, environ: Mapping[str, str]) -> int:
         return max(os.get_terminal_size(descriptor).columns, NARROWEST)
     except (AttributeError, OSError, ValueError):
         return 0
+
+
+def one_line(text: str) -> str:
+    """`text` as one harmless line: hidden characters in hex, a newline too; tab is kept."""
+    return visible(text).replace("\n", "<000a>")
 
 
 def width(text: str) -> int:
@@ -76,7 +82,7 @@ def wrap(text: str, limit: int) -> list[str]:
 
 def labelled(pairs: Iterable[tuple[str, str]], limit: int, indent: int = 2) -> Iterator[str]:
     """`label  text` rows with the labels in one column and the texts wrapped beside it."""
-    rows = list(pairs)
+    rows = [(label, one_line(text)) for label, text in pairs]
     column = max((len(label) for label, _text in rows), default=0)
     room = limit - indent - column - 2 if limit else 0
     for label, text in rows:
@@ -87,6 +93,7 @@ def labelled(pairs: Iterable[tuple[str, str]], limit: int, indent: int = 2) -> I
 
 def columns(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[list[str]]:
     """Cells padded to their column's width, except the last; `right` = columns set to the right."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     if not rows:
         return []
     last = len(rows[0]) - 1

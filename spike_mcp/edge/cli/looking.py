@@ -82,7 +82,7 @@ def _show(context: Context) -> Answer:
             lines.append("")
         if found is not None:
             data.append(hunk_data(found))
-            lines += hunk_lines(found, current, reason=context.args.reason)
+            lines += hunk_lines(found, current, context.out.width, reason=context.args.reason)
         else:
             entry = current.find_withdrawn(name)
             data.append(withdrawn_data(spike, entry))
@@ -155,7 +155,7 @@ def _log_options(parser: Parser) -> None:
 
 
 def _log(context: Context) -> Answer:
-    from spike_mcp.edge.cli.log_view import row_line
+    from spike_mcp.edge.cli.log_view import row_line, told_rows
     from spike_mcp.host.files import Blobs
     from spike_mcp.host.ledger import Ledger
 
@@ -166,13 +166,11 @@ def _log(context: Context) -> Answer:
         rows = Ledger(spike.judge, Blobs(spike.judge / "blobs")).read()
     except Problem as problem:
         damage = damage or problem.message
-    start = next((row.reading for row in rows if row.event == "started"), None)
-    if context.args.event:
-        rows = [row for row in rows if row.event in context.args.event]
-    if context.args.last:
-        rows = rows[-context.args.last :]
-    data: dict[str, Any] = {"rows": [_row_data(row) for row in rows], "damage": damage}
-    lines: Iterator[Line] = (row_line(row, start, context.out.width) for row in rows)
+    args = context.args
+    told = [t for t in told_rows(rows) if not args.event or t.row.event in args.event]
+    told = told[-args.last :] if args.last else told
+    data: dict[str, Any] = {"rows": [_row_data(t.row) for t in told], "damage": damage}
+    lines: Iterator[Line] = (row_line(t, context.out.width) for t in told)
     if damage:
         context.out.warn(f"the ledger is damaged: {damage}")
     return Answer(data, lines, Exit.TAMPERED if damage else Exit.OK)

@@ -12,8 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
-from spike_mcp.core.unsafe import visible
-from spike_mcp.edge.cli.layout import terminal_width
+from spike_mcp.edge.cli.layout import one_line, terminal_width
 
 SCHEMA_VERSION = 1
 """Version of every `--json` object; keys are added, never renamed (spec 13)."""
@@ -49,11 +48,6 @@ class Answer:
         self.data = data
         self.lines = lines
         self.code = code
-
-
-def one_line(text: str) -> str:
-    """`text` as one harmless line: hidden characters in hex, a newline too, tab kept."""
-    return visible(text).replace("\n", "<000a>")
 
 
 class Out:

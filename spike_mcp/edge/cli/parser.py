@@ -18,11 +18,23 @@ class HelpAsked(Exception):  # noqa: N818  (a question, not a fault)
     """`--help` stood in the command line."""
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """argparse makes one to check each argument; without a width it loads shutil for it."""
+    return argparse.HelpFormatter(prog, width=80)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that raises `Problem(USAGE)` where argparse would print and exit."""
 
     def __init__(self, verb: str) -> None:
-        super().__init__(prog=f"spike {verb}", add_help=False, allow_abbrev=False)
+        name = f"spike {verb}"
+        super().__init__(
+            prog=name,
+            usage=name,  # else argparse formats one at every parse
+            add_help=False,
+            allow_abbrev=False,
+            formatter_class=_formatter,
+        )
         self.color = False  # argparse of Python 3.14 colours by itself
         self.verb = verb
         self.listed: list[argparse.Action] = []

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from spike_mcp.core.codes import Checkpoint, Exit
+from spike_mcp.core import layout
+from spike_mcp.core.codes import Checkpoint, Exit, Problem
 from spike_mcp.edge.cli.context import Context
 from spike_mcp.edge.cli.layout import bar, clock, count, labelled
 from spike_mcp.edge.cli.out import Answer, Line
@@ -47,11 +48,17 @@ def _out_of_band(context: Context, spike: Spike) -> int | None:
         return None
     if len(spike.manifest) > _SWEPT_FILES and not context.args.sweep:
         return None
-    from spike_mcp.core.codes import Problem
-    from spike_mcp.session import observe
+    # Not through session.observe: that brings the gate and the seals, which `status` never asks.
+    from spike_mcp.host.sweep import Sweeper
 
+    expected = {
+        path: (state.mode, state.sha256) if state.sha256 else None
+        for path, state in spike.state.files.items()
+    }
+    cache = spike.judge / layout.STATS
     try:
-        swept = observe.watch(spike).sweeper.sweep(observe.expected_changes(spike))
+        sweeper = Sweeper(spike.work, spike.manifest, cache, spike.contract.environment)
+        swept = sweeper.sweep(expected)
     except Problem:
         return None
     return len(swept.findings)
@@ -129,8 +136,8 @@ def _facts(now: Status) -> Iterator[tuple[str, str]]:
         runs = f"{now.running} is running; {runs}"
     elif now.last_run is not None:
         last = now.last_run
-        word = "green" if last["green"] else f"not green ({last['outcome']})"
-        runs = f"{last['run']} {word}, {last['seconds']:.1f} s; {runs}"
+        word = "green" if last["green"] else last["outcome"].replace("_", " ")
+        runs = f"{last['run']} ({last['purpose']}) {word}, {last['seconds']:.1f} s; {runs}"
     yield "test runs", runs
     yield "approvals", f"strength {now.approval_strength}; agent's writes {now.writer_tier}"
     for each in now.unknowns:
@@ -147,13 +154,8 @@ def _next(spike: Spike, now: Status) -> Iterator[Line]:
         yield ["next: ", ("spike start", "bold")]
         return
     if now.out_of_band:
-        yield [
-            (f"{now.out_of_band} changed outside the tools: ", "red"),
-            ("spike map", "bold"),
-            " names them, ",
-            ("spike restore --all", "bold"),
-            " puts them back",
-        ]
+        outside = f"{count(now.out_of_band, 'path')} changed outside the tools (spike map): "
+        yield [(outside, "red"), ("spike restore --all", "bold")]
     if now.pending or now.withdrawn:
         waiting = count(now.pending + now.withdrawn, "hunk")
         yield [f"next: {waiting} to decide ({_first(spike)}): ", ("spike review", "bold")]
