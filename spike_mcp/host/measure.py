@@ -107,7 +107,7 @@ class Run:
         self._event_bytes = 0
         self._forged = 0
         self._roots = spec.mount_at
-        self._scan = Scan((), (), frozenset())
+        self._scan = Scan((), ())
         self._clean: Callable[[], None] = lambda: None
         self._live: Live | None = None
         self.result: RunResult | None = None
@@ -336,7 +336,12 @@ class Run:
             flaws=flaws,
             notes=notes,
             loaded=loaded_paths(modules, opened, self._roots, environment),
-            foreign=foreign_modules(modules, self._roots, environment, self._scan.sources),
+            foreign=foreign_modules(
+                modules,
+                self._roots,
+                environment,
+                lambda path: os.path.isfile(os.path.join(tree, path)),
+            ),
         )
 
     def _environment_paths(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from spike_mcp.core.codes import Problem, Usage
@@ -97,6 +98,16 @@ class Found:
         if os.path.isdir(directory) and directory not in self.packages:
             self.packages.append(directory)
 
+    def add_library(self, directory: str) -> None:
+        """Seal a standard library, without the packages of others that lie inside it."""
+        foreign = ("site-packages", "dist-packages", "__pycache__")
+        with suppress(OSError), os.scandir(directory) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.is_dir() and entry.name not in foreign:
+                    self.add_packages(entry.path)
+                elif entry.name.endswith((".py", ".so")):
+                    self.add_file(entry.path)
+
     def set(self, name: str, value: str) -> None:
         """One variable of the fixed environment."""
         self._env[name] = value
@@ -177,9 +188,10 @@ class Toolchains:
         if told["user"] and os.path.isdir(told["user"]):
             found.bind(str(told["user"]))
             found.set("PYTHONUSERBASE", str(told["userbase"]))
-        for directory in (*told["sites"], told["user"], told["stdlib"]):
+        for directory in (*told["sites"], told["user"]):
             if directory:
                 found.add_packages(str(directory))
+        found.add_library(str(told["stdlib"]))
         for path in (*told["path"], *told["editable"]):
             self._import_place(found, str(path))
         return found, executable
@@ -219,8 +231,12 @@ class Toolchains:
         if not system(real):
             self._bind_prefix(found, toolchain)
         home = self._environ.get("CARGO_HOME", os.path.join(self._home, ".cargo"))
-        for part in ("registry", "git"):
+        for part in ("registry", "git", "config.toml", "config"):
             found.bind(os.path.join(home, part))
+            found.add_file(os.path.join(home, part))
+        rustlib = f"{toolchain}/lib/rustlib" if system(real) else f"{toolchain}/lib"
+        for place in (rustlib, f"{home}/registry/src", f"{home}/git/checkouts"):
+            found.add_packages(place)
         found.set("CARGO_HOME", home)
         found.set("CARGO_NET_OFFLINE", "true")
         found.set("CARGO_TERM_COLOR", "never")
@@ -238,7 +254,8 @@ class Toolchains:
         found.on_path(os.path.dirname(real))
         found.bind(root)
         found.bind(str(told["GOMODCACHE"]))
-        found.add_packages(os.path.join(root, "pkg"))
+        for place in (f"{root}/pkg", f"{root}/src", str(told["GOMODCACHE"])):
+            found.add_packages(place)
         flags = str(told["GOFLAGS"])
         fixed = {"GOFLAGS": flags, "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOSUMDB": "off"}
         for name, value in (fixed | {"GOROOT": root, "GOMODCACHE": told["GOMODCACHE"]}).items():

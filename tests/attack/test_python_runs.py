@@ -98,12 +98,32 @@ def test_files_that_tests_open_are_named(tree: Path) -> None:
         {
             "tests/data/in.json": "{}",
             "tests/conftest.py": "",
-            "tests/test_f.py": "import os\ndef test_x():\n"
-            "    open('tests/data/in.json').close()\n    open('made.txt', 'w').close()\n",
+            "tests/data/b.json": "{}",
+            "elsewhere/tests/data/c.json": "{}",
+            "tests/test_f.py": "import os, pathlib\ndef test_x():\n"
+            "    open('tests/data/in.json').close()\n    open('made.txt', 'w').close()\n"
+            "    pathlib.Path(__file__).with_name('data').joinpath('b.json').read_text()\n"
+            "    os.chdir('elsewhere')\n    open('tests/data/c.json').close()\n",
         },
     )
     loaded = measure(tree, (*PYTEST, "tests")).evidence.loaded
-    assert set(loaded) == {"tests/conftest.py", "tests/data/in.json", "tests/test_f.py"}
+    assert set(loaded) == {
+        "elsewhere/tests/data/c.json",
+        "tests/conftest.py",
+        "tests/data/b.json",
+        "tests/data/in.json",
+        "tests/test_f.py",
+    }
+
+
+def test_a_failure_elsewhere_still_has_its_place(tree: Path) -> None:
+    write(
+        tree,
+        {"tests/test_f.py": "import os\ndef test_x():\n    os.chdir('/tmp')\n    assert 1 == 2\n"},
+    )
+    result = measure(tree, (*PYTEST, "tests"))
+    where = result.evidence.failures["tests/test_f.py::test_x"]
+    assert (where.path, where.line, where.direct) == ("tests/test_f.py", 4, True)
 
 
 # -- the project's own ways stay as they are

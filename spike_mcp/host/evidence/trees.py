@@ -1,7 +1,7 @@
 """From absolute file names of a run to repository paths, and to modules of the wrong tree."""
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 _ROOTS = ("", "src/", "lib/", "python/")
 
@@ -22,9 +22,12 @@ def foreign_modules(
     modules: Iterable[tuple[str, str]],
     roots: Sequence[str],
     environment: Collection[str],
-    sources: Collection[str],
+    exists: Callable[[str], bool],
 ) -> tuple[str, ...]:
-    """Modules that the tree has at an import root, but that were loaded from somewhere else."""
+    """Modules that the tree has at an import root, but that were loaded from somewhere else.
+
+    `exists` says whether the tree under test has a file at a repository path.
+    """
     found = []
     for name, file in modules:
         path = _inside(file, roots)
@@ -32,7 +35,7 @@ def foreign_modules(
             continue
         if name.partition(".")[0] in sys.stdlib_module_names or name == "__main__":
             continue
-        if _belongs(name, sources):
+        if _belongs(name, exists):
             found.append(f"{name} ({file})")
     return tuple(sorted(found))
 
@@ -48,8 +51,6 @@ def _in_environment(path: str, environment: Collection[str]) -> bool:
     return any(path == entry or path.startswith(entry + "/") for entry in environment)
 
 
-def _belongs(name: str, sources: Collection[str]) -> bool:
+def _belongs(name: str, exists: Callable[[str], bool]) -> bool:
     tail = name.replace(".", "/")
-    return any(
-        f"{root}{tail}.py" in sources or f"{root}{tail}/__init__.py" in sources for root in _ROOTS
-    )
+    return any(exists(f"{root}{tail}.py") or exists(f"{root}{tail}/__init__.py") for root in _ROOTS)

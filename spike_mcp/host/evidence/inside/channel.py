@@ -15,6 +15,7 @@ import os
 import sys
 
 VARIABLE = "SPIKE_EVENTS"
+ROOT = os.path.realpath(os.getcwd())  # of the tree under test; tests may go elsewhere later
 
 
 class Channel:
@@ -60,16 +61,19 @@ class Channel:
 
 
 class Loaded:
-    """Which files were read: modules, and by an audit hook everything opened below a root."""
+    """Which files were read: modules, and by an audit hook what was opened below the root."""
 
-    def __init__(self, root):
-        self.root = os.path.realpath(root)
+    def __init__(self):
+        self.root = ROOT
         self.opened = set()
         sys.addaudithook(self._hook)
 
     def _hook(self, event, args):
         if event == "open" and isinstance(args[0], str) and len(self.opened) < 20000:
-            self.opened.add(args[0])
+            try:  # noqa: SIM105  (a hot path)
+                self.opened.add(os.path.join(os.getcwd(), args[0]))
+            except OSError:
+                pass  # the working directory is gone
 
     def report(self, channel):
         """Send modules as [name, file] and the existing files that were opened below the root."""
@@ -82,15 +86,15 @@ class Loaded:
         channel.send_many("modules", "modules", modules)
         opened = set()
         for path in list(self.opened):
-            full = os.path.realpath(os.path.join(self.root, path))
+            full = os.path.realpath(path)
             if full.startswith(self.root + os.sep) and os.path.isfile(full):
                 opened.add(full[len(self.root) + 1 :])
         channel.send_many("opened", "opened", sorted(opened))
 
 
 def failure(excinfo_type, tb):
-    """Where an exception came from: type name, last frame, and the last frame below the cwd."""
-    root = os.path.realpath(os.getcwd()) + os.sep
+    """Where an exception came from: type name, last frame, and the last frame below the root."""
+    root = ROOT + os.sep
     last = None
     own = None
     while tb is not None:

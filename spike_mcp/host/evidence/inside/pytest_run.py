@@ -25,7 +25,7 @@ def main():
     flavour = sys.argv[1]
     script = "" if flavour == "module" else os.path.dirname(os.path.realpath(flavour))
     helpers["first_path"](script or os.getcwd())
-    loaded = helpers["Loaded"](os.getcwd())
+    loaded = helpers["Loaded"]()
     import pytest
 
     origin = os.path.join(os.path.dirname(os.path.realpath(pytest.__file__)), "__main__.py")

@@ -24,7 +24,7 @@ def main():
     helpers = _helpers()
     channel = helpers["Channel"]()
     helpers["first_path"](os.getcwd())
-    loaded = helpers["Loaded"](os.getcwd())
+    loaded = helpers["Loaded"]()
     Recording.channel, Recording.failure = channel, staticmethod(helpers["failure"])
     Runner.channel, Runner.only_list = channel, sys.argv[1] == "list"
     channel.send("start", version="", python=list(sys.version_info[:3]))

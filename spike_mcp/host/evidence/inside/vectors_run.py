@@ -171,7 +171,7 @@ def main():
     job = _job()
     helpers["first_path"](os.getcwd())
     sys.path[:0] = [os.path.join(os.getcwd(), path) for path in job["path"]]
-    loaded = helpers["Loaded"](os.getcwd())
+    loaded = helpers["Loaded"]()
     channel.send("start")
     for row in job["vectors"]:
         channel.send("result", index=row["index"], **_answer(row))
