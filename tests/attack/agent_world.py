@@ -113,7 +113,9 @@ attempt("sethostname", lambda: socket.sethostname("owned"))
 def open_for_writing(top):
     """Open only, write nothing: how many files below `top` would take it?"""
     count = 0
-    for directory, _, names in os.walk(top):
+    for directory, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if not name.isdigit() and name != "self"]
+        folders[:] = [name for name in folders if name != "thread-self"]
         for name in names:
             try:
                 os.close(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_NONBLOCK))
@@ -124,7 +126,10 @@ def open_for_writing(top):
         raise OSError(errno.EACCES, "")
 
 attempt("core_pattern", lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)))
-attempt("any of proc sys", lambda: open_for_writing("/proc/sys"))
+attempt("any of proc", lambda: open_for_writing("/proc"))
+attempt("key ring", lambda: call(250, 0, ctypes.c_int(-3), 0))  # the human's session's
+attempt("io_uring", lambda: call(425, 8, bytes(120)))
+attempt("vsock", lambda: socket.socket(40, socket.SOCK_STREAM).close())
 attempt("sysrq", lambda: os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY)))
 attempt("dev", lambda: append("/dev/planted"))
 attempt("run", lambda: append("/run/planted"))

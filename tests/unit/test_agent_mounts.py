@@ -29,10 +29,14 @@ MOUNTS = mounts.Mounts(
 GOLDEN = """
 --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net
 --disable-userns --cap-drop ALL --die-with-parent --new-session --hostname spike --json-status-fd 9
+--seccomp 8
 --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --ro-bind /opt-lib /opt-lib
 --ro-bind-try /etc/passwd /etc/passwd --ro-bind-try /etc/ssl /etc/ssl
 --perms 0000 --tmpfs /etc/ssl/private --remount-ro /etc/ssl/private
---proc /proc --ro-bind /proc/sys /proc/sys --dev /dev --size 268435456 --tmpfs /dev/shm
+--proc /proc --ro-bind /proc/sys /proc/sys --ro-bind-try /proc/acpi /proc/acpi
+--ro-bind-try /proc/driver /proc/driver --ro-bind-try /proc/fs /proc/fs
+--ro-bind-try /proc/mtrr /proc/mtrr --ro-bind-try /proc/pressure /proc/pressure
+--ro-bind-try /proc/scsi /proc/scsi --dev /dev --size 268435456 --tmpfs /dev/shm
 --remount-ro /dev --perms 1777 --size 2147483648 --tmpfs /tmp --size 1048576 --tmpfs /run
 --dir /var --symlink ../tmp /var/tmp
 --ro-bind /opt/client /opt/client --ro-bind /opt/node /opt/node
@@ -46,22 +50,22 @@ GOLDEN = """
 
 
 def test_the_options_word_for_word():
-    assert list(mounts.options(MOUNTS, 9)) == GOLDEN
+    assert list(mounts.options(MOUNTS, 9, 8)) == GOLDEN
 
 
 def test_without_git_with_the_hosts_network_and_with_a_terminal():
     from dataclasses import replace
 
     other = replace(MOUNTS, git_dir=None, own_network=False, new_session=False)
-    dropped = {"--unshare-net", "--new-session", "/repo/.git"}
+    dropped = {"--unshare-net", "--new-session", "/repo/.git", "--seccomp", "8"}
     expected = [item for item in GOLDEN if item not in dropped]
     expected.remove("--ro-bind")
-    assert sorted(mounts.options(other, 9)) == sorted(expected)
+    assert sorted(mounts.options(other, 9, None)) == sorted(expected)
 
 
 @pytest.mark.security
 def test_proc_sys_is_covered_after_every_proc_and_nothing_outside_home_is_writable():
-    options = list(mounts.options(MOUNTS, 9))
+    options = list(mounts.options(MOUNTS, 9, 8))
     assert options.count("--proc") == 1
     after = options[options.index("--proc") + 2 :]
     assert after[:3] == ["--ro-bind", "/proc/sys", "/proc/sys"]
@@ -71,7 +75,9 @@ def test_proc_sys_is_covered_after_every_proc_and_nothing_outside_home_is_writab
 
 @pytest.mark.security
 def test_nothing_names_the_judge_or_the_verdict():
-    assert not [item for item in mounts.options(MOUNTS, 9) if "judge" in item or "verdict" in item]
+    assert not [
+        item for item in mounts.options(MOUNTS, 9, 8) if "judge" in item or "verdict" in item
+    ]
 
 
 def test_what_would_show_a_secret_is_found_through_links(tmp_path):

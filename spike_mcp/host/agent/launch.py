@@ -6,7 +6,7 @@ Everything is prepared before the agent exists; nothing falls back to less (spec
 import os
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spike_mcp.core.codes import Problem
@@ -21,6 +21,7 @@ from spike_mcp.host.agent.model import (
     AgentRun,
     ClientNeeds,
 )
+from spike_mcp.host.sandbox import seccomp
 from spike_mcp.host.sandbox.machine import find_bwrap, hint_for
 
 PROBE_SECONDS = 30.0
@@ -42,6 +43,8 @@ class Launch:
     command: tuple[str, ...]
     env: dict[str, str]
     allow: frozenset[proxy.Target]
+    filter: bytes | None = field(default_factory=seccomp.program, repr=False)
+    """The sandbox's system-call filter: typing into terminals, key rings, io_uring, vsock, ..."""
 
     @property
     def proxied(self) -> bool:
@@ -167,29 +170,37 @@ def start(
     agent's terminal, for all three standard descriptors; `quiet`: no input, no output.
     """
     status_read, status_write = os.pipe()
-    options = mounts.options(launch.mounts, status_write)
-    arguments = os.memfd_create("spike-run")
+    filter_fd = _in_memory(launch.filter) if launch.filter is not None else None
+    options = mounts.options(launch.mounts, status_write, filter_fd)
+    arguments = _in_memory(b"".join(os.fsencode(item) + b"\0" for item in options))
+    passed = [fd for fd in (arguments, status_write, filter_fd) if fd is not None]
+    argv = [launch.bwrap, "--args", str(arguments), "--", *launch.launcher, *command]
+    standard = subprocess.DEVNULL if quiet else tty
     try:
-        os.write(arguments, b"".join(os.fsencode(item) + b"\0" for item in options))
-        os.lseek(arguments, 0, os.SEEK_SET)
-        argv = [launch.bwrap, "--args", str(arguments), "--", *launch.launcher, *command]
-        standard = subprocess.DEVNULL if quiet else tty
         process = subprocess.Popen(
             terminal.stub(argv) if tty is not None else argv,
             stdin=standard,
             stdout=standard,
             stderr=stderr if stderr is not None else standard,
             env=launch.env,
-            pass_fds=(arguments, status_write),
+            pass_fds=passed,
             start_new_session=True,
         )
     except BaseException:
         os.close(status_read)
         raise
     finally:
-        os.close(arguments)
-        os.close(status_write)
+        for fd in passed:
+            os.close(fd)
     return process, status_read
+
+
+def _in_memory(data: bytes) -> int:
+    """Return a descriptor from which `data` can be read once."""
+    fd = os.memfd_create("spike-run")
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def probe(launch: Launch) -> None:

@@ -19,6 +19,7 @@ _ETC = (
 )
 _ETC_PRIVATE = ("/etc/ssl/private", "/etc/pki/tls/private", "/etc/pki/entitlement")
 """Keys of this machine that root could read through the directories above."""
+_PROC_ALSO = ("acpi", "driver", "fs", "mtrr", "pressure", "scsi")
 _TMP_BYTES = 2 << 30
 _SHM_BYTES = 256 << 20
 _RUN_BYTES = 1 << 20
@@ -68,10 +69,14 @@ def read_system() -> System:
     return System(tuple(top), etc, tuple(path for path in _ETC_PRIVATE if os.path.isdir(path)))
 
 
-def options(mounts: Mounts, status_fd: int) -> tuple[str, ...]:
-    """Return the options; their order matters: a later mount covers an earlier one."""
+def options(mounts: Mounts, status_fd: int, filter_fd: int | None) -> tuple[str, ...]:
+    """Return the options; their order matters: a later mount covers an earlier one.
+
+    bubblewrap writes its JSON to `status_fd` and reads the system-call filter from `filter_fd`.
+    """
     return (
         *_namespaces(mounts, status_fd),
+        *(("--seccomp", str(filter_fd)) if filter_fd is not None else ()),
         *_system(mounts.system),
         *(item for path in mounts.shown for item in ("--ro-bind", path, path)),
         *(item for path, target in mounts.links for item in ("--symlink", target, path)),
@@ -119,8 +124,10 @@ def _system(system: System) -> tuple[str, ...]:
     for path in system.etc_private:
         parts += ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
     # As real root the files below /proc/sys open for writing without its second mount: sysctl
-    # asks for the global uid, not for capabilities.
+    # asks for the global uid, not for capabilities. The others are writable by their modes.
     parts += ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+    for name in _PROC_ALSO:
+        parts += ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
     parts += ("--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm")  # noqa: S108
     parts += ("--remount-ro", "/dev")
     parts += ("--perms", "1777", "--size", str(_TMP_BYTES), "--tmpfs", "/tmp")  # noqa: S108
