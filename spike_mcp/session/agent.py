@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -227,7 +228,13 @@ class AgentDesk:
         request: ApplyPatch | EditFile | WriteFile | RevertPatch,
         plan: writes.Plan,
     ) -> Reply:
-        outcome = writes.perform(tx, request, plan, Actor.AGENT)
+        try:
+            outcome = writes.perform(tx, request, plan, Actor.AGENT)
+        except Problem as problem:
+            if problem.code not in (Refusal.STALE_FILE, Refusal.NOT_A_FILE):
+                raise
+            refused = Refused(Refusal(problem.code), problem.message, problem.hint)
+            return self._refused(tx, request.tool, refused, problem)
         write_projection(self.spike)
         ids = mapping_names(self.spike)
         pending = [h for h in outcome.hunks if mapping.is_pending(tx.state, h)]
@@ -270,13 +277,11 @@ class AgentDesk:
             tx.append(Actor.AGENT, ev.Reported("unknown", request.text, number))
             line = f"noted as unknown {number}; it counts once the human confirms it"
             return Reply("accepted", (line,), {"unknown": number})
-        green = tx.tree_is_green()
-        tx.append(Actor.AGENT, ev.Reported("done", request.text))
+        rows: list[ev.Event] = [ev.Reported("done", request.text)]
         visit = tx.state.visit
         if visit is not None and visit.checkpoint is Checkpoint.ATTEMPT:
-            budgets = self.spike.contract.budgets
-            row = timing.stop_row(tx.state, budgets, tx.elapsed, met=green, why="done")
-            tx.append(Actor.AGENT, row)
+            rows.append(tx.stop(met=tx.tree_is_green(), why="done"))
+        tx.append(Actor.AGENT, *rows)
         waiting = mapping.pending_count(tx.state)
         line = f"noted: the attempt is finished; the human has {waiting} hunk(s) to review"
         return Reply("accepted", (line,), {"pending": waiting})
@@ -287,8 +292,8 @@ class AgentDesk:
         self, tx: Transaction, name: str, answer: Refused, problem: Problem | None
     ) -> Reply:
         code = answer.code
-        if code is Refusal.REVIEW_BACKLOG and tx.state.backlog_since is None:
-            tx.append(Actor.HOST, ev.BacklogBegan(mapping.pending_count(tx.state)))
+        if code is Refusal.REVIEW_BACKLOG:
+            tx.begin_backlog()
         if code is not Refusal.LEDGER_DAMAGED and tx.state.created is not None:
             self._record(tx, name, answer, problem)
         return refusal_reply(answer.code, answer.message, answer.hint)
@@ -353,7 +358,8 @@ class AgentDesk:
         news = [item for item in state.feedback if item.seq > state.delivered]
         if not news or self.spike.damage or state.verdict is not None:
             return reply
-        tx.append(Actor.HOST, ev.FeedbackDelivered(news[-1].seq))
+        with suppress(Problem):  # what was done stands; the news is told once more then
+            tx.append(Actor.HOST, ev.FeedbackDelivered(news[-1].seq))
         said = tuple(f"the human {item.text}" for item in news[-20:])
         return replace(reply, lines=(*reply.lines, *said), data={**reply.data, "feedback": said})
 

@@ -8,6 +8,7 @@ calls. Each function raises `Problem` for "no" and returns what was done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from spike_mcp.core import events as ev
@@ -21,7 +22,7 @@ from spike_mcp.core.paths import RepoPath
 from spike_mcp.core.requests import Approve, Decide, Request
 from spike_mcp.host.signing import Signer
 from spike_mcp.session import observe, runs, writes
-from spike_mcp.session.projection import write_projection
+from spike_mcp.session.projection import show_new_files, write_projection
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction, transaction
 from spike_mcp.session.view import HunkMap, MapHunk, hunk_map
@@ -71,17 +72,22 @@ def gate(
         refuse(tx, name, answer)
 
 
-def refuse(tx: Transaction, name: str, answer: Refused) -> None:
-    """Ledger a human's refusal (where a row can be written) and raise it."""
+def refuse(tx: Transaction, name: str, answer: Refused, about: Sequence[str] = ()) -> None:
+    """Ledger a human's refusal (where a row can be written) and raise it.
+
+    `about`: resubmission keys that this refusal was the one warning for.
+    """
     if answer.code not in (Refusal.LEDGER_DAMAGED, Refusal.STORAGE_FULL, Refusal.BUSY):
-        row = ev.CallRefused(name, answer.code.value, answer.message[:500])
+        row = ev.CallRefused(name, answer.code.value, answer.message[:500], tuple(about))
         tx.append(Actor.HUMAN, row)
     raise Problem(answer.code, answer.message, answer.hint)
 
 
 def _finish(tx: Transaction) -> None:
-    tx.end_backlog()
+    with suppress(Problem):  # the decision stands; the next transaction writes the row too
+        tx.end_backlog()
     write_projection(tx.spike)
+    show_new_files(tx.spike)
 
 
 # --- approve ------------------------------------------------------------------------------------
@@ -99,29 +105,32 @@ def approve(
 ) -> Approved:
     """Tie hunks to the hypothesis. `sha` pins the view that was shown; `acks` = flags seen."""
     chosen: list[MapHunk] = []
-    warnings: list[str] = []
+    said: list[tags.TagAccepted] = []
+    acknowledged = frozenset(acks)
     with transaction(spike, human=True) as tx:
 
         def prepare() -> None:
             chosen.extend(_chosen(spike, hunk_map(spike), names))
-            warnings.extend(_check_approval(spike, chosen, tag, sha, frozenset(acks)))
+            said.append(_check_approval(spike, chosen, tag, sha, acknowledged))
 
         gate(tx, Approve(), "approve", prepare, swept=True)
+        tx.check_signer(signer)
         for each in chosen:
-            row = _approval_row(tx, each, tag, sorted(set(acks)), seconds)
+            row = _approval_row(tx, each, said[0].text, acknowledged, seconds)
             tx.append_signed(row, signer)
         _finish(tx)
-    return Approved(tuple(each.short for each in chosen), tuple(warnings))
+    return Approved(tuple(each.short for each in chosen), said[0].warnings)
 
 
 def _chosen(spike: Spike, current: HunkMap, names: Sequence[str]) -> list[MapHunk]:
-    found = []
-    for name in dict.fromkeys(names):
+    found: dict[str, MapHunk] = {}
+    for name in names:
         try:
-            found.append(current.find(name))
+            each = current.find(name)
         except Problem as problem:
             raise _gone(spike, name) or problem from None
-    return found
+        found[each.id] = each
+    return list(found.values())
 
 
 def _gone(spike: Spike, name: str) -> Problem | None:
@@ -138,7 +147,7 @@ def _gone(spike: Spike, name: str) -> Problem | None:
 
 def _check_approval(
     spike: Spike, chosen: Sequence[MapHunk], tag: str, sha: str, acks: frozenset[str]
-) -> tuple[str, ...]:
+) -> tags.TagAccepted:
     for each in chosen:
         if sha and not each.view.startswith(sha.lower()):
             raise Problem(
@@ -157,7 +166,7 @@ def _check_approval(
     if isinstance(checked, Problem):
         raise checked
     _check_flags(chosen, acks)
-    return checked.warnings
+    return checked
 
 
 def _check_flags(chosen: Sequence[MapHunk], acks: frozenset[str]) -> None:
@@ -175,7 +184,7 @@ def _check_flags(chosen: Sequence[MapHunk], acks: frozenset[str]) -> None:
 
 
 def _approval_row(
-    tx: Transaction, each: MapHunk, tag: str, acks: Sequence[str], seconds: float
+    tx: Transaction, each: MapHunk, tag: str, acks: frozenset[str], seconds: float
 ) -> ev.HunkApproved:
     flagged = tuple(dict.fromkeys(flag.name for flag in each.flags))
     return ev.HunkApproved(
@@ -213,6 +222,7 @@ def accept_withdrawal(spike: Spike, name: str, *, signer: Signer | None = None) 
             lambda: found.append(hunk_map(spike).find_withdrawn(name)),
             swept=True,
         )
+        tx.check_signer(signer)
         entry = found[0]
         keys = tuple(a.key for a in entry.approvals)
         tx.append_signed(ev.WithdrawalAccepted(next_decision(tx), entry.id, keys), signer)
@@ -390,6 +400,8 @@ def reject(
                 plan_reject(spike, targets, pending=pending, to_baseline=to_baseline)
             ),
         )
+        tx.check_signer(signer)
+        runs.drop_agent_run(tx)
         plan = found[0]
         decision = next_decision(tx)
         saved = _clear_way(tx, plan.files)
@@ -418,7 +430,7 @@ def reject(
         decision,
         plan.target,
         tuple(f.path for f in plan.files),
-        tuple(key for key, _why in effects if key not in plan.forgotten),
+        tuple(key for key, _why in effects if key not in (*plan.forgotten, *plan.revived)),
         plan.revived,
     )
 
@@ -429,7 +441,8 @@ def _effects(
     """Approvals that end with a human's revision: all lapse, none is withdrawn."""
     found = writes.consequences(spike, files, cause)
     mine = {region.key for region in own}
-    lost = dict.fromkeys(found.withdrawn, f"cut anew by {cause}")
+    gone = [key for key in found.withdrawn if key in spike.state.approvals]
+    lost = dict.fromkeys(gone, f"cut anew by {cause}")
     lost |= {key: "rejected" for key in lost if key in mine}
     return (*found.lapsed, *lost.items())
 
@@ -451,8 +464,10 @@ def undo(spike: Spike, *, signer: Signer | None = None) -> Rejected:
     with transaction(spike, human=True) as tx:
         found: list[Decided] = []
         gate(tx, Decide(), "undo", lambda: found.append(_last(spike)))
+        tx.check_signer(signer)
         target = found[0]
         if isinstance(target.event, ev.HunkRejected):
+            runs.drop_agent_run(tx)
             return _undo_reject(tx, target, target.event, signer)
         row = ev.Undone(decision=f"U{target.id}", undoes=target.id)
         tx.append_signed(row, signer)
@@ -484,8 +499,7 @@ def _undo_reject(
             ),
         )
         raise AssertionError("refuse raises") from conflict
-    saved = _clear_way(tx, files)
-    del saved  # kept in blobs; the restore row of observe names them
+    _clear_way(tx, files)
     rows = writes.save_blobs(spike, files)
     tx.append(Actor.HUMAN, ev.RejectStarted(f"U{target.id}", rows))
     cause = f"undo of the reject of {rejected.target}"
@@ -607,6 +621,7 @@ def restore(spike: Spike, paths: Sequence[str] = (), *, everything: bool = False
             found.extend(wanted)
 
         gate(tx, Decide(), "restore", prepare)
+        runs.drop_agent_run(tx)
         saved = observe.put_expected(spike, found)
         row = ev.Restored(tuple(found), saved)
         if found:

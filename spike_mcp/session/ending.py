@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from spike_mcp.core.requests import Apply, End
 from spike_mcp.core.verdict import Facts, judge
 from spike_mcp.host.files import write_atomic
 from spike_mcp.host.git import Git, remove_worktree
+from spike_mcp.host.ledger import damaged
 from spike_mcp.host.pointer import Pointer
 from spike_mcp.session import decisions, judging, observe, result, runs, writes
-from spike_mcp.session.projection import write_projection
+from spike_mcp.session.facts import gather
+from spike_mcp.session.projection import show_new_files, write_projection
 from spike_mcp.session.scoring import Score
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction, transaction
@@ -69,9 +71,13 @@ def apply(spike: Spike, patch: str, rationale: str) -> writes.Outcome:
             )
         answer = tx.decide(request, seen)
         if isinstance(answer, Refused):
-            decisions.refuse(tx, "apply", answer)
+            warned = plan.problem if isinstance(plan.problem, writes.Resubmitted) else None
+            if answer.code is Refusal.REVIEW_BACKLOG:
+                tx.begin_backlog()
+            decisions.refuse(tx, "apply", answer, warned.keys if warned else ())
         outcome = writes.perform(tx, request, plan, Actor.HUMAN)
         write_projection(spike)
+        show_new_files(spike)
         return outcome
 
 
@@ -82,6 +88,8 @@ def ship(spike: Spike) -> ShipResult:
     """Commit baseline + approved regions on spike/<name>. Only after SHIP, byte for byte."""
     spike.refresh()
     verdict = spike.state.verdict
+    if spike.damage:
+        raise damaged(spike.damage)
     if verdict is None or verdict.decision != Decision.SHIP.value:
         said = (
             "there is no verdict yet" if verdict is None else f"the verdict is {verdict.decision}"
@@ -91,8 +99,9 @@ def ship(spike: Spike) -> ShipResult:
             f"{said}; only SHIP can be shipped",
             "`spike verdict` judges the spike",
         )
-    judging.written(spike)
-    told: dict[str, Any] = json.loads(spike.blobs.get(verdict.result))
+    told = judging.written(spike).result
+    if spike.damage:
+        raise damaged(spike.damage)
     branch = layout.branch(spike.contract.name)
     with transaction(spike, human=True) as tx:
         if tx.state.shipped is not None:
@@ -111,7 +120,7 @@ def ship(spike: Spike) -> ShipResult:
     return ShipResult(commit, branch, patch, hint)
 
 
-def _commit(tx: Transaction, told: dict[str, Any], branch: str) -> str:
+def _commit(tx: Transaction, told: Mapping[str, Any], branch: str) -> str:
     spike = tx.spike
     tree = result.git_tree(spike, store=True)
     if tree != told["scored_tree"]:
@@ -134,7 +143,7 @@ def _commit(tx: Transaction, told: dict[str, Any], branch: str) -> str:
     return commit
 
 
-def _message(spike: Spike, told: dict[str, Any]) -> str:
+def _message(spike: Spike, told: Mapping[str, Any]) -> str:
     """The hypothesis, the tags as trailers, and the ledger's head."""
     text = spike.contract.hypothesis.text
     title = text if len(text) <= 72 else f"{spike.contract.name}: spike shipped"
@@ -189,15 +198,15 @@ def _write_closed(tx: Transaction) -> None:
         Refusal.FLAKY_BASELINE.value: Reason.FLAKY_BASELINE,
     }
     closed = reasons.get(tx.state.start_failure, Reason.CLOSED_BY_HUMAN)
-    facts = Facts(closed=closed)
-    found = judge(facts)
+    observe.clear_droppings(tx)
+    try:
+        # Rows 1 to 5 hold whoever closes the spike, row 3 "whoever writes the verdict, and when".
+        facts = replace(gather(tx), closed=closed)
+    except Problem:
+        facts = Facts(closed=closed)
     if tx.state.visit is not None:
-        from spike_mcp.core import timing
-
-        row = timing.stop_row(
-            tx.state, tx.spike.contract.budgets, tx.elapsed, met=False, why="closed"
-        )
-        tx.append(Actor.HUMAN, row)
+        tx.append(Actor.HUMAN, tx.stop(met=False, why="closed"))
+    found = judge(facts)
     total = tx.spike.contract.budgets.total * 60
     told = result.make_result(tx, facts, found, Score(), min(tx.elapsed, total))
     judging.write(tx, found, told)
@@ -291,15 +300,5 @@ def _verify_result(spike: Spike) -> list[str]:
     told = json.loads(data)
     if told["decision"] != verdict.decision or told["reason"] != verdict.reason:
         return ["verdict: result.json contradicts the ledger"]
-    return _verify_head(spike, told)
-
-
-def _verify_head(spike: Spike, told: dict[str, Any]) -> list[str]:
-    """The head that result.json names is the chain's hash at that row."""
-    lines = (spike.judge / layout.LEDGER).read_bytes().split(b"\n")
-    number = int(told["ledger_rows"])
-    if not 0 < number <= len(lines):
-        return ["verdict: ledger_rows is not a row of this ledger"]
-    if hashlib.sha256(lines[number - 1]).hexdigest() != told["ledger_head"]:
-        return ["verdict: ledger_head is not in the chain"]
-    return []
+    fault = judging.head_fault(spike, told)
+    return [f"verdict: {fault}"] if fault else []

@@ -23,12 +23,19 @@ from spike_mcp.session.transaction import Transaction
 from spike_mcp.session.view import hunk_map
 
 
-def gather(tx: Transaction, *, environment: bool = True) -> Facts:
-    """Everything the table needs except the runs. The caller holds the lock."""
+def gather(tx: Transaction, *, environment: bool = True, asked: float | None = None) -> Facts:
+    """Everything the table needs except the runs. The caller holds the lock.
+
+    `asked` = elapsed seconds at which the verdict was asked for, where that was earlier: a verdict
+    asked for in time may finish its runs later (spec 5). Past the total only what had happened by
+    then counts.
+    """
     spike, state = tx.spike, tx.state
     if spike.damage:
         return Facts(ledger_damage=spike.damage)
     budgets = spike.contract.budgets
+    total = budgets.total * 60
+    moment = tx.elapsed if asked is None else asked
     facts = _seal_facts(spike, Facts())
     tampered = observe.pointer_findings(spike)
     found = () if tampered else observe.sweep(tx).findings
@@ -40,17 +47,17 @@ def gather(tx: Transaction, *, environment: bool = True) -> Facts:
     overs = tuple(
         name.value
         for name in Checkpoint
-        if timing.is_over(state, budgets, name, min(tx.elapsed, budgets.total * 60))
+        if timing.is_over(state, budgets, name, min(tx.elapsed, total))
     )
     hypothesis = spike.contract.hypothesis
     minutes = state.green_minutes
     if minutes is None:
-        minutes = used_minutes(state, Checkpoint.ATTEMPT, tx.elapsed)
+        minutes = used_minutes(state, Checkpoint.ATTEMPT, min(tx.elapsed, total))
     return replace(
         facts,
-        deadline=state.started and tx.elapsed >= budgets.total * 60,
+        deadline=state.started and moment >= total,
         undecided=mapping.pending_count(state) > 0 or bool(state.withdrawn),
-        green_measured=spike.approved_digest() in state.green if state.spans else False,
+        green_measured=bool(state.spans) and state.was_green(spike.approved_digest(), by=total),
         unknown_confirmed=any(u.confirmed for u in state.unknowns),
         tampered=tampered,
         inputs_changed=inputs,

@@ -6,8 +6,10 @@ file is renamed into place: whatever crashes between, the next look makes the fi
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,11 +36,12 @@ from spike_mcp.core.verdict import (
     exit_code,
     judge,
 )
+from spike_mcp.host import process
 from spike_mcp.host.files import write_atomic
 from spike_mcp.host.measure import Run
 from spike_mcp.session import decisions, observe, runs, scoring
 from spike_mcp.session.facts import gather
-from spike_mcp.session.projection import write_projection
+from spike_mcp.session.projection import show_new_files, write_projection
 from spike_mcp.session.result import SCHEMA_VERSION, make_result, result_bytes
 from spike_mcp.session.scoring import Score
 from spike_mcp.session.spike import Spike
@@ -96,6 +99,7 @@ def check(spike: Spike) -> CheckResult:
         facts = gather(tx, environment=False)
         if not spike.damage:
             write_projection(spike)
+            show_new_files(spike)
     tampered = [
         *(("hypothesis_tampered", "") for _ in range(facts.hypothesis_changed)),
         *(("measurement_command_changed", "") for _ in range(facts.argv_changed)),
@@ -154,10 +158,10 @@ def rehearse(spike: Spike, *, tree: bool, on_progress: Progress) -> ev.RunFinish
 def ask(spike: Spike, *, final: bool, on_progress: Progress) -> Answer:
     """Judge the spike. SHIP is written at once; anything else only with `final` or at the end."""
     spike.refresh()
-    if spike.state.verdict is not None:
-        return written(spike)
     if spike.damage:
         return _damaged(spike)
+    if spike.state.verdict is not None:
+        return written(spike)
     runs.cancel_agent_run(spike)
     opened = _open_verdict(spike, final=final)
     if isinstance(opened, Answer):
@@ -165,12 +169,27 @@ def ask(spike: Spike, *, final: bool, on_progress: Progress) -> Answer:
     facts, elapsed, final = opened
     done = Score()
     hidden = final and scoring.has_hidden(spike)
-    static = judge(replace(facts, clean=Clean.GREEN))
-    if not _STATIC_ROWS & set(static.reasons):
-        if hidden:
-            _announce_hidden(spike)
-        done = scoring.score(spike, hidden=hidden, on_progress=on_progress)
-    return _close_verdict(spike, done, elapsed, final=final)
+    try:
+        if not _decided(facts):
+            if hidden:
+                _announce_hidden(spike)
+            done = scoring.score(spike, hidden=hidden, on_progress=on_progress)
+        return _close_verdict(spike, done, elapsed, final=final)
+    except BaseException:
+        _interrupted(spike)
+        raise
+
+
+def _decided(facts: Facts) -> bool:
+    """Whether a row that needs no run decides already."""
+    return bool(_STATIC_ROWS & set(judge(replace(facts, clean=Clean.GREEN)).reasons))
+
+
+def _interrupted(spike: Spike) -> None:
+    """No verdict was written: verify is closed again, so that the agent can go on (spec 5)."""
+    with suppress(Problem, OSError), transaction(spike, human=True) as tx:
+        if not spike.damage and tx.state.verdict is None and tx.state.asked is not None:
+            _stop_open(tx, met=False, why="interrupted")
 
 
 def at_deadline(spike: Spike, on_progress: Progress = lambda _text: None) -> Answer | None:
@@ -192,30 +211,33 @@ def _open_verdict(spike: Spike, *, final: bool) -> Answer | tuple[Facts, float, 
             return _damaged(spike)
         if tx.state.verdict is not None:
             return written(spike)
-        answer = tx.decide(End(), observe.observation(tx, human=True))
-        if isinstance(answer, Refused):
-            raise Problem(answer.code, answer.message, answer.hint)
+        decisions.gate(tx, End(), "verdict")
         total = spike.contract.budgets.total * 60
         over = tx.elapsed >= total
-        if not over:
-            _begin_verify(tx)
+        mine = not over and _begin_verify(tx)
         observe.clear_droppings(tx)
         facts = gather(tx)
         elapsed = min(tx.elapsed, total)
-        tx.append(Actor.HUMAN, ev.VerdictAsked(final or over, elapsed))
-        return facts, elapsed, final or over
+        # Once a hidden part has started, only the verdict can follow (spec 11).
+        final = final or over or tx.state.hidden_started
+        owner = process.me() if mine else ()
+        tx.append(Actor.HUMAN, ev.VerdictAsked(final, elapsed, owner))
+        return facts, elapsed, final
 
 
-def _begin_verify(tx: Transaction) -> None:
-    """Opening verify closes the attempt; the step that runs before it stops as not met."""
-    visit, budgets = tx.state.visit, tx.spike.contract.budgets
+def _begin_verify(tx: Transaction) -> bool:
+    """Opening verify closes the attempt; a step that runs before it stops as not met.
+
+    False: verify is open already, by the clock or by the human.
+    """
+    visit = tx.state.visit
     if visit is not None and visit.checkpoint is Checkpoint.VERIFY:
-        return
+        return False
     if visit is not None:
         met = visit.checkpoint is Checkpoint.ATTEMPT and tx.tree_is_green()
-        row = timing.stop_row(tx.state, budgets, tx.elapsed, met=met, why="verify")
-        tx.append(Actor.HUMAN, row)
+        tx.append(Actor.HUMAN, tx.stop(met=met, why="verify"))
     tx.append(Actor.HUMAN, ev.CheckpointStarted(Checkpoint.VERIFY.value))
+    return True
 
 
 def _announce_hidden(spike: Spike) -> None:
@@ -228,24 +250,23 @@ def _close_verdict(spike: Spike, done: Score, elapsed: float, *, final: bool) ->
     with transaction(spike, human=True) as tx:
         if tx.state.verdict is not None:
             return written(spike)
-        if done.tree and done.tree != spike.approved_digest():
-            _stop_verify(tx, met=False, why="map_changed")
+        _record_clean(tx, done)
+        facts = replace(
+            gather(tx, asked=elapsed),
+            clean=done.clean,
+            control=done.control,
+            twin=_twin(spike, done),
+        )
+        if _moved(spike, done, facts):
+            _stop_open(tx, met=False, why="map_changed")
             raise Problem(
                 Refusal.HUNK_CHANGED,
                 "the map was changed while the approved tree was being scored",
                 "ask again: `spike verdict`",
             )
-        _record_clean(tx, done)
-        facts = replace(
-            gather(tx),
-            clean=done.clean,
-            control=done.control,
-            twin=_twin(spike, done),
-        )
+        ready = judge(facts).decision is Decision.SHIP or final
         green = done.clean is Clean.GREEN
-        found = judge(facts)
-        ready = found.decision is Decision.SHIP or final
-        _stop_verify(tx, met=green, why="verdict" if ready else "not_final")
+        _stop_open(tx, met=green, why="verdict" if ready else "not_final")
         # The rows that were just written count: a stop after the allowance is over.
         facts = replace(facts, overs=gather_overs(tx))
         found = judge(facts)
@@ -254,6 +275,15 @@ def _close_verdict(spike: Spike, done: Score, elapsed: float, *, final: bool) ->
             return write(tx, found, result)
     todo = what_is_left(facts, found)
     return Answer(False, result, Exit.NOT_FINAL, todo)
+
+
+def _moved(spike: Spike, done: Score, facts: Facts) -> bool:
+    """Whether a decision came in between: another tree was scored, or what made runs needless is
+    gone. A verdict on something that nobody asked about would be written otherwise.
+    """
+    if done.tree:
+        return done.tree != spike.approved_digest()
+    return not _decided(facts)
 
 
 def gather_overs(tx: Transaction) -> tuple[str, ...]:
@@ -277,13 +307,12 @@ def _record_clean(tx: Transaction, done: Score) -> None:
     tx.append(Actor.SCOREKEEPER, runs.finished_row(tx.spike, run, done.result))
 
 
-def _stop_verify(tx: Transaction, *, met: bool, why: str) -> None:
-    visit, budgets = tx.state.visit, tx.spike.contract.budgets
-    if visit is None or visit.checkpoint is not Checkpoint.VERIFY:
-        return
-    elapsed = min(tx.elapsed, max(budgets.total * 60, visit.opened))
-    row = timing.stop_row(tx.state, budgets, elapsed, met=met, why=why)
-    tx.append(Actor.SCOREKEEPER, row)
+def _stop_open(tx: Transaction, *, met: bool, why: str) -> None:
+    """End the open visit: verify, or at the deadline whatever the total ran out on."""
+    visit = tx.state.visit
+    if visit is not None:
+        mine = visit.checkpoint is Checkpoint.VERIFY
+        tx.append(Actor.SCOREKEEPER, tx.stop(met=met and mine, why=why))
 
 
 def what_is_left(facts: Facts, found: Judgement) -> tuple[str, ...]:
@@ -332,7 +361,15 @@ def written(spike: Spike) -> Answer:
     """The verdict that stands; result.json is made again from its blob where it is missing."""
     row = spike.state.verdict
     assert row is not None
-    data = spike.blobs.get(row.result)
+    try:
+        data = spike.blobs.get(row.result)
+        result = json.loads(data)
+        fault = head_fault(spike, result)
+    except (Problem, ValueError, KeyError) as error:
+        fault = f"the verdict's own content is lost: {error}"
+    if fault:
+        spike.damage = fault
+        return _damaged(spike)
     path = spike.verdict_dir / layout.RESULT
     try:
         same = path.read_bytes() == data
@@ -340,8 +377,18 @@ def written(spike: Spike) -> Answer:
         same = False
     if not same:
         write_atomic(path, data, 0o444)
-    result = json.loads(data)
     return Answer(True, result, exit_code(Decision(row.decision), Reason(row.reason)))
+
+
+def head_fault(spike: Spike, result: Mapping[str, Any]) -> str:
+    """Why the head that result.json names is not the chain's hash at that row; "" if it is."""
+    lines = (spike.judge / layout.LEDGER).read_bytes().split(b"\n")
+    number = int(result["ledger_rows"])
+    if not 0 < number < len(lines):
+        return "ledger_rows is not a row of this ledger"
+    if hashlib.sha256(lines[number - 1]).hexdigest() != result["ledger_head"]:
+        return "ledger_head is not in the chain"
+    return ""
 
 
 def _damaged(spike: Spike) -> Answer:

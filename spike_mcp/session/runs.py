@@ -17,17 +17,16 @@ from spike_mcp.core import events as ev
 from spike_mcp.core import layout
 from spike_mcp.core.codes import Actor, Problem, Refusal
 from spike_mcp.core.model import Run as RunState
+from spike_mcp.core.model import State
 from spike_mcp.host import process
 from spike_mcp.host.evidence import RunOutcome
 from spike_mcp.host.measure import RunResult, RunSpec
 from spike_mcp.host.sandbox import Limits, Places
 from spike_mcp.session.spike import Spike
-from spike_mcp.session.transaction import Transaction, transaction
+from spike_mcp.session.transaction import Transaction, owe, pay, transaction
 
 CANCEL_SECONDS = 5.0
 """How long a human's command waits for the agent's run to end before it is declared lost."""
-
-_NO_RESULT = frozenset({RunOutcome.CANCELLED.value, RunOutcome.SANDBOX_ERROR.value})
 
 MAX_TESTS = 200
 """Test outcomes that one `run_finished` row lists by name; the counts cover all."""
@@ -146,29 +145,36 @@ def finished_row(spike: Spike, run: str, result: RunResult) -> ev.RunFinished:
 
 
 def finish(spike: Spike, ticket: Ticket, result: RunResult, *, human: bool) -> ev.RunFinished:
-    """Report the end of a run, under the lock; a run that was declared lost stays lost."""
+    """Report the end of a run, under the lock; a run that was declared lost stays lost.
+
+    `Problem(STORAGE_FULL)`, `Problem(BUSY)`: a later transaction of this process writes the row.
+    """
+    owe(spike, ticket.run, lambda: finished_row(spike, ticket.run, result))
     with transaction(spike, human=human) as tx:
-        row = finished_row(spike, ticket.run, result)
-        state = tx.state.runs.get(ticket.run)
-        if state is not None and state.finished is None and not state.lost:
-            tx.append(Actor.HOST, row)
-        return row
+        return tx.state.runs[ticket.run].finished or _finish_now(tx, ticket.run, result)
+
+
+def _finish_now(tx: Transaction, run: str, result: RunResult) -> ev.RunFinished:
+    row = finished_row(tx.spike, run, result)
+    if not tx.state.runs[run].lost:
+        tx.append(Actor.HOST, tx.end_of(run, row))
+    pay(tx.spike, run)
+    return row
 
 
 def abandon(spike: Spike, ticket: Ticket) -> None:
     """The run could not be made (no sandbox, no memory): release the claim."""
+    owe(spike, ticket.run, lambda: ev.RunLost(ticket.run))
     with transaction(spike, human=False) as tx:
-        state = tx.state.runs.get(ticket.run)
-        if state is not None and state.finished is None and not state.lost:
+        if tx.state.runs[ticket.run] in tx.state.open_runs:
             tx.append(Actor.HOST, ev.RunLost(ticket.run))
+    pay(spike, ticket.run)
 
 
 def stored(spike: Spike, tree: str) -> RunState | None:
     """The newest finished run on this very tree, if any: an unchanged tree is not run again."""
     for run in reversed(tuple(spike.state.runs.values())):
-        done = run.finished
-        told = done is not None and done.outcome not in _NO_RESULT
-        if told and run.tree == tree and run.purpose in ("agent", "human", "reproduce"):
+        if run.measured and run.tree == tree and run.purpose != "scoring":
             return run
     return None
 
@@ -187,21 +193,38 @@ def cancel_agent_run(spike: Spike) -> None:
     Its owner polls the ledger and kills the process tree; an owner that does not answer within
     `CANCEL_SECONDS` loses its claim (a run cannot touch work/, so nothing is at risk).
     """
-    spike.refresh()
-    run = spike.state.open_run
-    if run is None or run.purpose != "agent":
-        return
-    with transaction(spike, human=True) as tx:
-        current = tx.state.open_run
-        if current is None or current.id != run.id:
-            return
-        tx.append(Actor.HUMAN, ev.RunCancelAsked(run.id))
+    asked = _ask_to_cancel(spike)
     deadline = time.monotonic() + CANCEL_SECONDS
-    while time.monotonic() < deadline:
+    while asked and time.monotonic() < deadline:
         time.sleep(0.02)
-        spike.refresh()
-        if spike.state.open_run is None:
+        if not _open_agent_run(spike.refresh()):
             return
+    if asked:
+        with transaction(spike, human=True) as tx:
+            drop_agent_run(tx)
+
+
+def _open_agent_run(state: State) -> RunState | None:
+    return next((run for run in state.open_runs if run.purpose == "agent"), None)
+
+
+def _ask_to_cancel(spike: Spike) -> bool:
+    """Whether there is an agent's run to wait for, now asked to end."""
+    if not _open_agent_run(spike.refresh()):
+        return False
     with transaction(spike, human=True) as tx:
-        if tx.state.open_run is not None:
+        run = _open_agent_run(tx.state)
+        if run is not None and not run.cancel_asked and tx.state.verdict is None:
+            tx.append(Actor.HUMAN, ev.RunCancelAsked(run.id))
+        return run is not None
+
+
+def drop_agent_run(tx: Transaction) -> None:
+    """Take the claim of the agent's run away: what it gives belongs to a tree that will be gone.
+
+    For the moment at which a human's command changes the tree, should a run have begun between the
+    request to end the last one and the lock.
+    """
+    for run in tx.state.open_runs:
+        if run.purpose == "agent":
             tx.append(Actor.HOST, ev.RunLost(run.id))

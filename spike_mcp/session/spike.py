@@ -85,13 +85,13 @@ class Spike:
         """Fold one verified row. An unsigned decision of a signed spike counts for nothing."""
         try:
             event = ev.decode(row.event, row.fields)
-        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(event, ev.DECISIONS) and not self._authentic(event, row):
+                self.forged.append(f"row {row.seq} ({row.event})")
+                return None
+            self.state = evolve(self.state, Entry(row.seq, row.reading, row.actor, event))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             self.damage = f"row {row.seq} is no row of this program: {type(error).__name__}"
             return None
-        if isinstance(event, ev.DECISIONS) and not self._authentic(event, row):
-            self.forged.append(f"row {row.seq} ({row.event})")
-            return None
-        self.state = evolve(self.state, Entry(row.seq, row.reading, row.actor, event))
         return event
 
     def _authentic(self, event: ev.Event, row: Row) -> bool:
@@ -289,14 +289,19 @@ class Spike:
 
 
 def decided_keys(event: ev.Event) -> list[str]:
-    """The region keys that a decision row is about, in the row's order (signed)."""
+    """The region keys that a decision row is about, in the row's order (signed).
+
+    What a reject or undo revives is an approval too, so its keys are signed like one (spec 9).
+    """
     match event:
-        case ev.HunkApproved() | ev.HunkRejected():
+        case ev.HunkApproved():
             return [region[0] for region in event.regions]
+        case ev.HunkRejected():
+            return [*(region[0] for region in event.regions), "revived", *event.revived]
         case ev.WithdrawalAccepted():
             return list(event.keys)
         case ev.Undone():
-            return [*event.revived, *(key for key, _why in event.lapsed)]
+            return [*event.revived, "lapsed", *(key for key, _why in event.lapsed)]
         case _:
             return []
 

@@ -15,17 +15,19 @@ from spike_mcp.core import events as ev
 from spike_mcp.core import globs, timing
 from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
 from spike_mcp.core.paths import RepoPath
+from spike_mcp.core.requests import CheckpointCommand
 from spike_mcp.host import judge_dir
 from spike_mcp.host.evidence import RunOutcome, pins_of, red_codes, red_ids
 from spike_mcp.host.measure import Run, RunResult, RunSpec
 from spike_mcp.host.resolve import resolve
 from spike_mcp.host.sandbox import Places
 from spike_mcp.host.trees import seal_trees
-from spike_mcp.session import observe, runs
+from spike_mcp.session import decisions, observe, runs
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction, transaction
 
 ENVIRONMENT_SEAL = "environment.seal"
+_VOID = "budget void, close the spike and write the verdict"
 TEST_DIRECTORIES = frozenset({"test", "tests", "__tests__", "spec", "testdata"})
 
 Progress = Callable[[str], None]
@@ -66,12 +68,17 @@ def _begin(spike: Spike, *, manual: bool) -> None:
                 "the spike is running already",
                 "`spike status` shows where it stands",
             )
+        if tx.state.open_run is not None:
+            raise Problem(
+                Refusal.ALREADY_STARTED,
+                "another `spike start` is at work",
+                "wait until it has ended; `spike status` shows how far it is",
+            )
         odd = observe.pointer_findings(spike)
         if odd:
             raise Problem(Refusal.WORKTREE_TAMPERED, odd[0], "make a new spike")
-        clean = observe.clear_droppings(tx)
+        observe.clear_droppings(tx)
         swept = observe.sweep(tx, record=tx.state.started)
-        del clean
         if swept.findings:
             named = ", ".join(observe.describe(f) for f in swept.findings[:5])
             raise Problem(
@@ -83,44 +90,59 @@ def _begin(spike: Spike, *, manual: bool) -> None:
             tx.append(Actor.HUMAN, ev.Started(manual))
 
 
-def _refuse_if_over(tx: Transaction) -> None:
+def _refuse_if_over(tx: Transaction, *, seals: bool = True) -> None:
     if tx.spike.damage:
         raise Problem(Refusal.LEDGER_DAMAGED, tx.spike.damage, "`spike verify` shows where")
     if tx.state.verdict or tx.state.killed:
         raise Problem(Refusal.SPIKE_CLOSED, "this spike is closed", "make a new one: `spike init`")
     if tx.state.started and tx.elapsed >= tx.spike.contract.budgets.total * 60:
         raise Problem(Refusal.BUDGET_SPENT, "the spike's time is over", "`spike verdict` ends it")
-    seal = observe.seal_findings(tx.spike)
+    seal = observe.seal_findings(tx.spike) if seals else ()
     if seal:
         raise Problem(Refusal.SEAL_BROKEN, f"sealed, but changed: {seal[0].text}")
 
 
 def _open(spike: Spike, name: Checkpoint) -> None:
+    """Open a step, or go on with its visit where a crash or the human left it open."""
     with transaction(spike, human=True) as tx:
-        if tx.state.visit is None or tx.state.visit.checkpoint is not name:
+        _refuse_if_over(tx)
+        visit = tx.state.visit
+        if visit is None:
             tx.append(Actor.HUMAN, ev.CheckpointStarted(name.value))
+        elif visit.checkpoint is not name:
+            raise _closed(f"{visit.checkpoint} is running", "wait until it has stopped")
 
 
-def _stop(tx: Transaction, *, met: bool, why: str = "") -> ev.CheckpointStopped:
-    row = timing.stop_row(tx.state, tx.spike.contract.budgets, tx.elapsed, met=met, why=why)
-    tx.append(Actor.HOST, row)
-    return row
+def _still_open(tx: Transaction, name: Checkpoint) -> None:
+    """The step that is being done must still be open: time, a verdict or another command may have
+    ended it meanwhile, and nothing that counts may follow a verdict (spec 10)."""
+    _refuse_if_over(tx, seals=False)
+    if tx.state.visit is None or tx.state.visit.checkpoint is not name:
+        raise _closed(f"{name} was stopped meanwhile", "`spike status` shows where the spike is")
 
 
-def _fail(spike: Spike, code: Refusal, message: str, hint: str) -> Problem:
+def _stop(tx: Transaction, *, met: bool, why: str = "", lowered: bool = False) -> None:
+    tx.append(Actor.HOST, tx.stop(met=met, why=why, lowered=lowered))
+
+
+def _fail(spike: Spike, name: Checkpoint, problem: Problem) -> Problem:
     """Close the open step as not met, write `start_failed`, and give the refusal to raise."""
+    code = problem.code.value
     with transaction(spike, human=True) as tx:
-        if tx.state.visit is not None:
-            _stop(tx, met=False, why=code.value)
-        tx.append(Actor.HOST, ev.StartFailed(code.value, message[:1000]))
-    return Problem(code, message, hint)
+        _still_open(tx, name)
+        _stop(tx, met=False, why=code)
+        tx.append(Actor.HOST, ev.StartFailed(code, problem.message[:1000]))
+    return problem
 
 
 # --- setup --------------------------------------------------------------------------------------
 
 
-def do_setup(spike: Spike, on_progress: Progress) -> None:
-    """Run the setup argv as the human would, then seal program, packages and environment."""
+def do_setup(spike: Spike, on_progress: Progress, *, lowered: bool = False) -> None:
+    """Run the setup argv as the human would, then seal program, packages and environment.
+
+    `lowered`: the human says that it is not met, whatever the evidence.
+    """
     contract = spike.contract
     if contract.setup:
         on_progress(f"setup: {shlex.join(contract.setup)}")
@@ -133,15 +155,17 @@ def do_setup(spike: Spike, on_progress: Progress) -> None:
             (str(spike.work), contract.repository),
         )
     except Problem as problem:
-        raise _fail(spike, Refusal.SETUP_FAILED, problem.message, problem.hint) from problem
+        failed = Problem(Refusal.SETUP_FAILED, problem.message, problem.hint)
+        raise _fail(spike, Checkpoint.SETUP, failed) from problem
     on_progress("sealing the program, its packages and the environment")
     seal = seal_trees(sealed_roots(spike, places))
     seal.save(spike.judge / ENVIRONMENT_SEAL)
     with transaction(spike, human=True) as tx:
+        _still_open(tx, Checkpoint.SETUP)
         _check_left_behind(tx)
         kept = spike.blobs.put(runs.dump_places(places))
         tx.append(Actor.HOST, ev.Sealed("setup", digest=seal.digest, places=kept))
-        _stop(tx, met=True)
+        _stop(tx, met=True, lowered=lowered)
 
 
 def sealed_roots(spike: Spike, places: Places) -> list[str]:
@@ -160,16 +184,17 @@ def _run_setup(spike: Spike, on_progress: Progress) -> None:
         setup=True,
     )
     with transaction(spike, human=True) as tx:
+        _still_open(tx, Checkpoint.SETUP)
         ticket = runs.claim(tx, "setup", spec, spike.tree_digest())
     result = _run(spike, ticket, on_progress)
     if result.outcome is not RunOutcome.PASSED:
         tail = result.tail.decode("utf-8", "backslashreplace")[-1500:]
-        raise _fail(
-            spike,
+        failed = Problem(
             Refusal.SETUP_FAILED,
             f"the setup command ended with {result.exit_code} ({result.outcome.value})",
             f"its last output: {tail}" if tail.strip() else "mend it and run `spike start` again",
         )
+        raise _fail(spike, Checkpoint.SETUP, failed)
 
 
 def _check_left_behind(tx: Transaction) -> None:
@@ -202,7 +227,7 @@ def _run(spike: Spike, ticket: runs.Ticket, on_progress: Progress) -> RunResult:
 # --- reproduce ----------------------------------------------------------------------------------
 
 
-def do_reproduce(spike: Spike, on_progress: Progress) -> StartResult:
+def do_reproduce(spike: Spike, on_progress: Progress, *, lowered: bool = False) -> StartResult:
     """Run the measurement twice on the baseline; it must fail twice, in the same way."""
     places = runs.places_of(spike)
     spec = runs.spec_of(spike, spike.work, places)
@@ -210,16 +235,16 @@ def do_reproduce(spike: Spike, on_progress: Progress) -> StartResult:
     for number in (1, 2):
         on_progress(f"reproduce: run {number} of 2 on the untouched baseline")
         with transaction(spike, human=True) as tx:
+            _still_open(tx, Checkpoint.REPRODUCE)
             ticket = runs.claim(tx, "reproduce", spec, spike.tree_digest())
         try:
             results.append(_run(spike, ticket, on_progress))
         except Problem as problem:
-            code = Refusal(problem.code)
-            raise _fail(spike, code, problem.message, problem.hint) from problem
+            raise _fail(spike, Checkpoint.REPRODUCE, problem) from problem
     why = _not_red_twice(spike, *results)
     if why is not None:
-        raise _fail(spike, Refusal(why.code), why.message, why.hint)
-    return _seal_red(spike, results[0])
+        raise _fail(spike, Checkpoint.REPRODUCE, why)
+    return _seal_red(spike, results[0], lowered=lowered)
 
 
 def _not_red_twice(spike: Spike, first: RunResult, second: RunResult) -> Problem | None:
@@ -306,7 +331,7 @@ def _unproven(result: RunResult) -> Problem:
     )
 
 
-def _seal_red(spike: Spike, result: RunResult) -> StartResult:
+def _seal_red(spike: Spike, result: RunResult, *, lowered: bool) -> StartResult:
     """Pin the test ids and seal what the red runs loaded (spec 4)."""
     evidence = result.evidence
     oracle, support, rest = _split_loaded(spike, evidence.loaded)
@@ -316,6 +341,7 @@ def _seal_red(spike: Spike, result: RunResult) -> StartResult:
     elif evidence.kind == "exit_code":
         weak = "exit_code"
     with transaction(spike, human=True) as tx:
+        _still_open(tx, Checkpoint.REPRODUCE)
         copies = {}
         for path in (*oracle, *support):
             data = spike.base_bytes(path) or b""
@@ -330,7 +356,7 @@ def _seal_red(spike: Spike, result: RunResult) -> StartResult:
             weak=weak,
         )
         tx.append(Actor.HOST, row)
-        _stop(tx, met=True)
+        _stop(tx, met=True, lowered=lowered)
     return StartResult(row.red, row.tests, weak, (*oracle, *support), tuple(rest), False)
 
 
@@ -394,29 +420,34 @@ def checkpoint(
     no and `overruled` is set (exit 78).
     """
     which = Checkpoint(name)
-    if action == "stop" and which in (Checkpoint.SETUP, Checkpoint.REPRODUCE):
-        _manual_step(spike, which, on_progress)
-        return _result_of(spike, which, "stop")
+    step = action == "stop" and which in (Checkpoint.SETUP, Checkpoint.REPRODUCE)
     with transaction(spike, human=True) as tx:
+        decisions.gate(tx, CheckpointCommand(), f"checkpoint {action}")
         _refuse_if_over(tx)
-        if not tx.state.started:
-            raise Problem(Refusal.NOT_STARTED, "the spike has not been started", "`spike start`")
-        if action == "start":
+        if step:
+            _check_running(tx, which)
+        elif action == "start":
             return _manual_start(tx, which)
-        if action == "extend":
+        elif action == "extend":
             return _extend(tx, which)
-        return _manual_stop(tx, which, met)
+        else:
+            return _manual_stop(tx, which, met)
+    _manual_step(spike, which, on_progress, lowered=met == "no")
+    return _result_of(spike, which, "stop")
 
 
-def _manual_step(spike: Spike, which: Checkpoint, on_progress: Progress) -> None:
-    """In manual mode stopping a step does the step: its evidence is what `met` means."""
-    visit = spike.state.visit
+def _check_running(tx: Transaction, which: Checkpoint) -> None:
+    visit = tx.state.visit
     if visit is None or visit.checkpoint is not which:
         raise _closed(f"{which} is not running", f"`spike checkpoint start {which}` first")
+
+
+def _manual_step(spike: Spike, which: Checkpoint, on_progress: Progress, *, lowered: bool) -> None:
+    """In manual mode stopping a step does the step: its evidence is what `met` means."""
     if which is Checkpoint.SETUP:
-        do_setup(spike, on_progress)
+        do_setup(spike, on_progress, lowered=lowered)
     else:
-        do_reproduce(spike, on_progress)
+        do_reproduce(spike, on_progress, lowered=lowered)
 
 
 def _closed(message: str, hint: str) -> Problem:
@@ -425,15 +456,15 @@ def _closed(message: str, hint: str) -> Problem:
 
 def _result_of(spike: Spike, which: Checkpoint, action: str) -> CheckpointResult:
     found = spike.state.checkpoints[which]
-    return CheckpointResult(which.value, action, found.over, found.met, f"{which} stopped")
+    message = _VOID if found.over else f"{which} stopped"
+    return CheckpointResult(which.value, action, found.over, found.met, message)
 
 
 def _manual_start(tx: Transaction, which: Checkpoint) -> CheckpointResult:
-    state, budgets = tx.state, tx.spike.contract.budgets
+    state = tx.state
     if state.visit is not None:
         if which is Checkpoint.VERIFY and state.visit.checkpoint is Checkpoint.ATTEMPT:
-            row = timing.stop_row(state, budgets, tx.elapsed, met=tx.tree_is_green(), why="verify")
-            tx.append(Actor.HUMAN, row)
+            tx.append(Actor.HUMAN, tx.stop(met=tx.tree_is_green(), why="verify"))
         else:
             raise _closed(
                 f"{state.visit.checkpoint} is running",
@@ -443,7 +474,7 @@ def _manual_start(tx: Transaction, which: Checkpoint) -> CheckpointResult:
     if which is not Checkpoint.VERIFY and _left(tx, which) <= 0:
         raise Problem(
             Refusal.CHECKPOINT_OVER,
-            f"{which} has used its {timing.allowance(budgets, which):g} minutes",
+            f"{which} has used its {tx.spike.contract.budgets.allowance(which):g} minutes",
             "ask for the verdict: `spike verdict`",
         )
     tx.append(Actor.HUMAN, ev.CheckpointStarted(which.value))
@@ -481,22 +512,13 @@ def _extend(tx: Transaction, which: Checkpoint) -> CheckpointResult:
 
 
 def _manual_stop(tx: Transaction, which: Checkpoint, met: str) -> CheckpointResult:
-    visit = tx.state.visit
-    if visit is None or visit.checkpoint is not which:
-        raise _closed(f"{which} is not running", "`spike status` shows what is")
+    _check_running(tx, which)
     proven = tx.tree_is_green() if which is Checkpoint.ATTEMPT else False
-    row = timing.stop_row(
-        tx.state,
-        tx.spike.contract.budgets,
-        tx.elapsed,
-        met=proven,
-        why="human",
-        lowered=met == "no",
-    )
+    row = tx.stop(met=proven, why="human", lowered=met == "no")
     tx.append(Actor.HUMAN, row)
     message = f"{which} stopped after {row.minutes:.1f} of {row.allowed:.1f} minutes"
     if row.over:
-        message = "budget void, close the spike and write the verdict"
+        message = _VOID
     overruled = met == "yes" and not row.met
     if overruled:
         message = f"{which} is recorded as not met: the evidence says no ({message})"

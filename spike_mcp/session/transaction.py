@@ -8,6 +8,9 @@ there leaves an intent without outcome, which the next transaction rolls back. R
 | torn last line                                 | moved aside, `tail_discarded` (host.ledger)     |
 | patch_started / reject_started without outcome | old bytes put back, `write_rolled_back`         |
 | run_started whose owner is dead                | `run_lost`                                      |
+| run whose end this process could not write     | `run_finished`                                  |
+| verify opened by a verdict command now dead    | stopped, not met                                |
+| result.json without a verdict row              | `ledger_damaged`: rows were cut off             |
 | verdict row without result.json                | the file is made again from its blob (verdict)  |
 | checkpoint rows that fell due meanwhile        | appended with the minutes of their moment       |
 """
@@ -15,14 +18,15 @@ there leaves an intent without outcome, which the next transaction rolls back. R
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from spike_mcp.core import events as ev
-from spike_mcp.core import timing
+from spike_mcp.core import layout, timing
 from spike_mcp.core.clock import Reading
 from spike_mcp.core.clock import elapsed as elapsed_at
-from spike_mcp.core.codes import Actor, Problem, Refusal
+from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
 from spike_mcp.core.decide import Accepted, Observation, Refused, decide
 from spike_mcp.core.mapping import pending_count
 from spike_mcp.core.model import State
@@ -35,6 +39,19 @@ from spike_mcp.session.spike import Spike, decided_keys, tag_of
 
 LOCK_SECONDS = 5.0
 """Longest wait for the lock before `busy` (spec 6: lock waits are bounded)."""
+
+_owed: dict[tuple[str, str], Callable[[], ev.Event]] = {}
+"""Ends of this process's runs that could not be written, by (root, run): the disk was full."""
+
+
+def owe(spike: Spike, run: str, row: Callable[[], ev.Event]) -> None:
+    """Leave the end of a run to a later transaction: a run must not seem to go on for ever."""
+    _owed[str(spike.root), run] = row
+
+
+def pay(spike: Spike, run: str) -> None:
+    """The end of this run stands in the ledger."""
+    _owed.pop((str(spike.root), run), None)
 
 
 class Transaction:
@@ -61,16 +78,23 @@ class Transaction:
         for row in self.spike.ledger.append_many(pairs, actor, self.reading):
             self.spike.take(row)
 
+    def check_signer(self, signer: Signer | None) -> None:
+        """`Problem(NOT_AUTHORISED)` where decisions are signed and there is nothing to sign with.
+
+        Before the first effect: a reject must not be begun only to be rolled back.
+        """
+        if self.spike.created.approval_key and signer is None:
+            raise Problem(
+                Refusal.NOT_AUTHORISED,
+                "this spike's decisions are signed; the passphrase is needed",
+                "give it at the prompt, or with --passphrase-fd",
+            )
+
     def append_signed(self, row: ev.Event, signer: Signer | None) -> None:
         """Write one human decision; signed over its place in the chain where a key is sealed."""
         created = self.spike.created
-        if created.approval_key:
-            if signer is None:
-                raise Problem(
-                    Refusal.NOT_AUTHORISED,
-                    "this spike's decisions are signed; the passphrase is needed",
-                    "give it at the prompt, or with --passphrase-fd",
-                )
+        self.check_signer(signer)
+        if signer is not None and created.approval_key:
             prev, rows = self.spike.ledger.head
             payload = decision_payload(
                 created.spike_id, rows + 1, prev, row.NAME, decided_keys(row), tag_of(row)
@@ -93,9 +117,38 @@ class Transaction:
             self.put_back(row.files)
             what = row.patch if isinstance(row, ev.PatchStarted) else row.decision
             self.append(Actor.HOST, ev.WriteRolledBack(seq, what))
-        run = self.state.open_run
-        if run is not None and not process.alive(run.owner):
-            self.append(Actor.HOST, ev.RunLost(run.id))
+        self._end_runs()
+        self._end_asking()
+
+    def _end_runs(self) -> None:
+        for run in self.state.open_runs:
+            owed = _owed.get((str(self.spike.root), run.id))
+            if owed is not None:
+                # A blob that does not fit yet must not keep everything else from being done.
+                with suppress(Problem):
+                    self.append(Actor.HOST, self.end_of(run.id, owed()))
+                    pay(self.spike, run.id)
+            elif not process.alive(run.owner):
+                self.append(Actor.HOST, ev.RunLost(run.id))
+
+    def end_of(self, run: str, row: ev.Event) -> ev.Event:
+        """`row`, or `run_lost` after the verdict: nothing that counts may follow it (spec 10)."""
+        return row if self.state.verdict is None else ev.RunLost(run)
+
+    def _end_asking(self) -> None:
+        """Stop the verify of a verdict command that died: the agent's writes would wait for it."""
+        state, asked = self.state, self.state.asked
+        if asked is None or not asked.owner or process.alive(asked.owner):
+            return
+        if state.visit is not None and state.visit.checkpoint is Checkpoint.VERIFY:
+            self.append(Actor.HOST, self.stop(met=False, why="verdict_lost"))
+
+    def stop(self, *, met: bool, why: str, lowered: bool = False) -> ev.CheckpointStopped:
+        """The row that ends the open visit now, at the latest when the total is spent."""
+        budgets, visit = self.spike.contract.budgets, self.state.visit
+        latest = max(budgets.total * 60, visit.opened if visit else 0.0)
+        elapsed = min(self.elapsed, latest)
+        return timing.stop_row(self.state, budgets, elapsed, met=met, why=why, lowered=lowered)
 
     def put_back(self, files: Iterable[ev.FileRow]) -> None:
         """Give files that hold an intent's new bytes their old ones; others are left as they are.
@@ -113,9 +166,14 @@ class Transaction:
             data = self.spike.blobs.get(before) if before else None
             mode = self.spike.file_mode(name) & 0o7777 if data is not None else None
             writes.append(Write(path, data, before=ANY, mode=mode))
-        if writes:
-            with self.spike.worktree.prepare(writes) as prepared:
-                prepared.commit()
+        for write in writes:
+            try:
+                with self.spike.worktree.prepare([write]) as prepared:
+                    prepared.commit()
+            except Problem as problem:
+                # Something else stands there (a link, a directory): no reason never to go on.
+                if problem.code is Refusal.STORAGE_FULL:
+                    raise
 
     def _sha_now(self, path: RepoPath) -> str:
         try:
@@ -153,6 +211,13 @@ class Transaction:
         """Whether the tree as it is has a green measurement."""
         return bool(self.state.green) and self.spike.tree_digest() in self.state.green
 
+    def begin_backlog(self) -> None:
+        """`backlog_began` at a write that was refused for it, if so many hunks wait already."""
+        pending = pending_count(self.state)
+        full = pending >= self.spike.contract.budgets.max_pending
+        if self.state.backlog_since is None and full:
+            self.append(Actor.HOST, ev.BacklogBegan(pending))
+
     def end_backlog(self) -> None:
         """`backlog_ended` once fewer hunks than the limit are pending."""
         if self.state.backlog_since is None:
@@ -164,7 +229,7 @@ class Transaction:
     def start_attempt(self, *, human: bool) -> None:
         """Open or resume the attempt if a write or run may do so (spec 5)."""
         budgets = self.spike.contract.budgets
-        if self.elapsed >= budgets.write_cutoff * 60:
+        if self.elapsed >= budgets.write_cutoff * 60 or self.state.hidden_started:
             return
         if timing.may_open_attempt(self.state, budgets, self.elapsed, human=human):
             self.append(Actor.HOST, ev.CheckpointStarted("attempt"))
@@ -181,8 +246,17 @@ def transaction(
     """
     with spike.lock.hold(human, timeout):
         spike.refresh(locked=True)
+        _check_anchor(spike)
         tx = Transaction(spike, spike.clock.read())
         if not spike.damage:
             tx.recover()
             tx.settle()
         yield tx
+
+
+def _check_anchor(spike: Spike) -> None:
+    """result.json is made after the verdict's row: alone, it shows that rows were cut off."""
+    if spike.damage or spike.state.verdict is not None:
+        return
+    if os.path.lexists(spike.verdict_dir / layout.RESULT):
+        spike.damage = "result.json is there, but the ledger has no verdict"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from spike_mcp.core import content, mapping, patches
@@ -62,27 +63,67 @@ def plan(spike: Spike, request: WriteRequest) -> Plan:
     """Everything that `decide` must know about a write; never raises `Problem`."""
     is_revert = isinstance(request, RevertPatch)
     try:
-        placed = _placed(spike, request)
-        odd = observe.touched(spike, [p.change.path.text for p in placed])
+        parsed = _parsed(spike, request)
+        # Before any content is compared: a foreign change is not the writer's mistake.
+        odd = observe.touched(spike, _named(spike, request, parsed))
         if odd:
             return Plan(out_of_band=odd, is_revert=is_revert)
+        placed = _placed(spike, request, parsed)
         files = tuple(revised(spike, p.change) for p in placed)
         resubmits = _check_content(spike, files, revert=is_revert)
     except Problem as problem:
         return Plan(problem=problem, is_revert=is_revert)
-    before = mapping.pending_count(spike.state)
     rows = [mapping.spans_row(f.path, f.regions) for f in files]
     after = mapping.pending_after(spike.state, rows)
+    adds = after > mapping.pending_count(spike.state)
+    if is_revert:
+        # Taking the middle out of a hunk can leave two: that adds nothing to be read.
+        adds = adds and _writes_regions(spike, files)
     notes = tuple(note for p in placed for note in p.notes)
-    adds = after > before
     return Plan(files, notes, resubmits, None, (), after, adds, is_revert)
 
 
-def _placed(spike: Spike, request: WriteRequest) -> tuple[Placed, ...]:
+def _parsed(spike: Spike, request: WriteRequest) -> patches.PatchSet | None:
+    """The patch of a request that holds one. Raises `Problem`."""
+    if not isinstance(request, ApplyPatch | Apply):
+        return None
+    limit = spike.contract.budgets.max_patch_bytes
+    size = len(request.patch.encode("utf-8", "surrogatepass"))
+    if size > limit:
+        raise too_large("the patch", size, limit)
+    return patches.parse(request.patch, limit)
+
+
+def _named(spike: Spike, request: WriteRequest, parsed: patches.PatchSet | None) -> list[str]:
+    """The files that a request would write; `Problem` for a name that no file can have."""
+    paths: list[RepoPath] = []
+    if parsed is not None:
+        paths = [part.path for part in parsed.files]
+    elif isinstance(request, EditFile | WriteFile):
+        paths = [RepoPath.parse(request.path)]
+    elif isinstance(request, RevertPatch) and request.patch_id in spike.state.patches:
+        rows = spike.state.patches[request.patch_id].files
+        paths = [RepoPath.trusted(row[0]) for row in rows]
+    return [path.text for path in paths if spike.policy.refusal(path) is None]
+
+
+def _writes_regions(spike: Spike, files: Iterable[Revised]) -> bool:
+    """Whether any region would be in the diff that is not in it now."""
+    for file in files:
+        known = {region.key for region in spike.regions(file.path)}
+        if any(region.key not in known for region in file.regions):
+            return True
+    return False
+
+
+def _placed(
+    spike: Spike, request: WriteRequest, parsed: patches.PatchSet | None
+) -> tuple[Placed, ...]:
     limit = spike.contract.budgets.max_file_bytes
     match request:
         case ApplyPatch() | Apply():
-            return _placed_patch(spike, request.patch)
+            assert parsed is not None
+            return _placed_patch(spike, parsed)
         case EditFile():
             path, before = target(spike, request.path)
             return (patches.edit(path, before, request.old_text, request.new_text, limit),)
@@ -94,12 +135,7 @@ def _placed(spike: Spike, request: WriteRequest) -> tuple[Placed, ...]:
             return _placed_revert(spike, request.patch_id)
 
 
-def _placed_patch(spike: Spike, text: str) -> tuple[Placed, ...]:
-    limit = spike.contract.budgets.max_patch_bytes
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > limit:
-        raise too_large("the patch", size, limit)
-    found = patches.parse(text, limit)
+def _placed_patch(spike: Spike, found: patches.PatchSet) -> tuple[Placed, ...]:
     # Every path is looked at before any content: a path refusal never depends on file order.
     targets = [target(spike, part.path.text) for part in found.files]
     placed = [
@@ -276,11 +312,14 @@ def perform(tx: Transaction, request: WriteRequest, done: Plan, actor: Actor) ->
     )
     tx.append(actor, intent)
     effects = consequences(spike, done.files, patch_id)
+    lapsed, withdrawn = effects.lapsed, effects.withdrawn
+    if actor is Actor.HUMAN:  # what a human takes out asks for no decision (spec 9)
+        lapsed, withdrawn = (*lapsed, *_taken_out(spike, withdrawn, patch_id)), ()
     outcome = ev.PatchApplied(
         files=rows,
         spans=done.rows,
-        lapsed=effects.lapsed,
-        withdrawn=effects.withdrawn,
+        lapsed=lapsed,
+        withdrawn=withdrawn,
         patch=patch_id,
         tool=request.tool,
         rationale=request.rationale,
@@ -289,10 +328,16 @@ def perform(tx: Transaction, request: WriteRequest, done: Plan, actor: Actor) ->
         reverts=reverts,
     )
     commit(tx, done.files, lambda: tx.append(actor, outcome), patch_id)
+    with suppress(Problem):  # the patch stands; the next transaction writes the row too
+        tx.end_backlog()
     hunks = tuple(
         h for h in mapping.span_hunks(tx.state) if any(h.path == f.path for f in done.files)
     )
-    return Outcome(patch_id, hunks, mapping.pending_count(tx.state), effects.lapsed)
+    return Outcome(patch_id, hunks, mapping.pending_count(tx.state), lapsed)
+
+
+def _taken_out(spike: Spike, keys: Iterable[str], patch_id: str) -> list[tuple[str, str]]:
+    return [(k, f"taken out by {patch_id}") for k in keys if k in spike.state.approvals]
 
 
 def save_blobs(spike: Spike, files: Sequence[Revised]) -> tuple[ev.FileRow, ...]:
