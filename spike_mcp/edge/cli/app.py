@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from spike_mcp.core.codes import Exit, Problem, Usage
 from spike_mcp.edge.cli import failures
-from spike_mcp.edge.cli.out import Out, process_streams
+from spike_mcp.edge.cli.out import Out, Unwritable, process_streams
 from spike_mcp.edge.cli.verbs import VERBS, command
 
 NO_VERB = "spike --help lists them: init, start, run, review, verdict, ship, ..."
@@ -35,11 +36,8 @@ def run(argv: Sequence[str] | None = None) -> int:
             return code
     except BrokenPipeError:
         return _reader_left()
-    except OSError as error:
-        out.stdout = None
-        out.failure("internal_error", f"the output can't be written: {error.strerror}", "")
-        _silence()
-        return Exit.INTERNAL
+    except Unwritable as error:
+        return _not_written(str(error))
 
 
 def _guarded(words: list[str], out: Out) -> int:
@@ -53,7 +51,7 @@ def _guarded(words: list[str], out: Out) -> int:
         number = signal.number if isinstance(signal, failures.Interrupted) else 2
         out.failure(failures.INTERRUPTED, f"ended by signal {number}", "")
         return 128 + number
-    except BrokenPipeError:
+    except (BrokenPipeError, Unwritable):
         raise
     except Exception as error:  # noqa: BLE001  (the last door: no traceback reaches a person)
         path = failures.record(error, os.environ)
@@ -156,6 +154,13 @@ def _reader_left() -> int:
     """Whoever read our output is gone (`spike log | head`): end as SIGPIPE would."""
     _silence()
     return 128 + 13
+
+
+def _not_written(why: str) -> int:
+    _silence()
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"error internal_error: the output can't be written: {why}\n")
+    return Exit.INTERNAL
 
 
 def _silence() -> None:

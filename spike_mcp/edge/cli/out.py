@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from spike_mcp.edge.cli.layout import one_line, terminal_width
@@ -34,6 +35,20 @@ STYLES = {
     "red+": "1;4;31",
     "green+": "1;4;32",
 }
+
+
+class Unwritable(Exception):  # noqa: N818  (what the output is)
+    """The output can't be written: a full disk, a device that fails. The text says why."""
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritable(error.strerror or str(error)) from error
 
 
 class Answer:
@@ -90,7 +105,8 @@ class Out:
         """A message on stderr: progress, a warning, what comes next."""
         self._write(self.stderr, self.styled(line, self.color_messages) + "\n")
         if self.stderr is not None:
-            self.stderr.flush()
+            with _written():
+                self.stderr.flush()
 
     def warn(self, text: str) -> None:
         """`warning: ...` on stderr."""
@@ -111,10 +127,11 @@ class Out:
             self.say([("hint: ", "bold"), hint])
 
     def flush(self) -> None:
-        """Make sure that all of it went out; raises `OSError` if it did not."""
+        """Make sure that all of it went out."""
         for stream in (self.stdout, self.stderr):
             if stream is not None:
-                stream.flush()
+                with _written():
+                    stream.flush()
 
     def styled(self, line: Line, color: bool) -> str:
         """A line as text, made safe, with colour if `color`."""
@@ -125,7 +142,8 @@ class Out:
     def _write(stream: TextIO | None, text: str) -> None:
         # A closed descriptor (`>&-`) gives Python no stream at all.
         if stream is not None:
-            stream.write(text)
+            with _written():
+                stream.write(text)
 
 
 def dump(data: Mapping[str, Any]) -> str:
