@@ -512,11 +512,12 @@ def _dry_run(spike: Spike, on_progress: Progress) -> tuple[str, ...]:
     if result.outcome is RunOutcome.COLLECTION_ERROR:
         if contract.accept_collection_error:
             return ("the tests can't be collected yet: recorded as a weaker red",)
+        last = f" Its last output: {tail.strip()}" if tail.strip() else ""
         raise Problem(
             Refusal.NOT_RED,
             f"the test can't be collected: {result.note}",
             "add a stub so that the test runs and fails, or take it as weaker: "
-            "--accept-collection-error",
+            f"--accept-collection-error.{last}",
         )
     if result.outcome in (RunOutcome.NO_TESTS, RunOutcome.FAILED):
         raise Problem(
