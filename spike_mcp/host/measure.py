@@ -186,8 +186,8 @@ class Run:
     # -- starting
 
     def _start_boxed(self) -> None:
-        env, channel, inherit = self._environment()
         made = boxed(self._box(), self._launch.argv)
+        env, channel, inherit = self._environment()
         inherit += made.inherit
         self._go(made.argv, env, inherit, channel, status=made.status, block=made.block)
 

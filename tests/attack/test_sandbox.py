@@ -343,6 +343,65 @@ def test_a_replaced_file_takes_the_oracles_place(tmp_path: Path) -> None:
     assert not (tree / "new").exists()
 
 
+def test_an_oracle_of_many_files_is_sealed_like_a_small_one(tmp_path: Path) -> None:
+    names = [f"t/d {n % 7}/f{n}.txt" for n in range(300)]
+    tree = write(tmp_path / "work", dict.fromkeys(names, "edited") | {"a/__pycache__/x.pyc": ""})
+    main = tmp_path / "main"
+    judge = write(tmp_path / "judge", dict.fromkeys(names, "sealed"))
+    write(judge, {"new": "sealed"})
+    oracle = {name: judge / name for name in names} | {"not/there.txt": judge / "new"}
+    script = (
+        f"grep -rl sealed . | wc -l; grep -rl sealed {main}/t | wc -l; echo x > 't/d 1/f1.txt';"
+        " rm -rf t; mv t u; mv 't/d 1' t/e; echo ok > 't/d 1/new'; grep -rl sealed t | wc -l;"
+        " ls a/__pycache__; cat /proc/self/mountinfo | grep -c judge/t"
+    )
+    result = shell(tree, script, oracle=oracle, mount_at=(str(tree), str(main)))
+    numbers = [line for line in output(result).splitlines() if line.isdigit()]
+    assert numbers == ["301", "300", "300", "0"]
+
+
+def test_a_run_that_can_not_be_spawned_leaks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = spec(tmp_path, (sys.executable, "-m", "pytest"))
+    Run.start(made).wait()
+    before = len(os.listdir("/proc/self/fd"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    with pytest.raises(OSError, match="no more"):
+        Run.start(made)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("link", ["t", "t/oracle.txt"])
+def test_a_link_in_the_place_of_a_sealed_file_is_refused(link: str, tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside", {"kept.txt": "kept"})
+    tree = write(tmp_path / "work", {"t/x": ""})
+    sealed = write(tmp_path / "judge", {"oracle.txt": "sealed"})
+    if link == "t":
+        shutil.rmtree(tree / "t")
+    (tree / link).symlink_to(outside)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(Problem) as caught:
+        shell(tree, "true", oracle={"t/oracle.txt": sealed / "oracle.txt"})
+    assert caught.value.code is Refusal.SYMLINK_IN_PATH
+    assert os.listdir(outside) == ["kept.txt"]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_environment_that_is_a_link_is_left_to_its_place(tmp_path: Path) -> None:
+    venv = write(tmp_path / "env", {"x.py": "kept"})
+    tree = write(tmp_path / "work", {"a.txt": "a"})
+    (tree / ".venv").symlink_to(venv)
+    made = spec(tree, ("sh", "-c", "cat .venv/x.py; echo bad > .venv/x.py"), read_only=(".venv",))
+    shown = replace(made.places, read_only=(str(venv),))
+    assert output(Run.start(replace(made, places=shown)).wait()).startswith("kept")
+    assert (venv / "x.py").read_text() == "kept"
+
+
 def test_no_path_of_the_judge_is_visible(tmp_path: Path) -> None:
     tree = write(tmp_path / "root/work", {"t.sh": "true"})
     judge = write(tmp_path / "root/judge-place", {"oracle/t.sh": "true"})

@@ -2,13 +2,14 @@
 
 import pytest
 
-from spike_mcp.host.sandbox.argv import command, options, stage_at
+from spike_mcp.host.sandbox.argv import command, covering, options, stage_at
 from spike_mcp.host.sandbox.model import Box, Host, Limits
 
 HOST = Host(
     bwrap="/usr/bin/bwrap",
     mount="/usr/bin/mount",
     copy="/usr/bin/cp",
+    tar="/usr/bin/tar",
     system=(("/usr", ""), ("/bin", "usr/bin")),
     etc=("/etc/hosts",),
     uid=1000,
@@ -119,11 +120,11 @@ def test_the_stage_mounts_and_the_gate_waits() -> None:
         *("--cap-add", "ALL", "--dev-bind", "/"),
     )
     at = whole.index("/srv")
-    assert whole[at : at + 7] == (
+    assert whole[at : at + 9] == (
         *("/srv", "2000", "/usr/bin/mount", "/usr/bin/cp", "/proc/self/fd/5"),
-        *("overlay", "/s/work"),
+        *("overlay", "/s/work", "/usr/bin/tar", ""),
     )
-    assert whole[at + 7 :][:4] == ("/usr/bin/bwrap", "--args", "9", "--")
+    assert whole[at + 9 :][:4] == ("/usr/bin/bwrap", "--args", "9", "--")
     assert whole[-4:] == ("sh", "python", "-m", "pytest")
 
 
@@ -158,3 +159,21 @@ def test_a_hidden_directory_around_the_tree_is_emptied_before_the_tree_is_shown(
     ]
     places = [told.index(part) for part in parts]
     assert places == sorted(places)
+
+
+def test_what_covers_a_tree_as_a_file_for_mount() -> None:
+    box = Box(
+        tree="/s/work",
+        mount_at=("/s/work",),
+        covers=(("/j/1", "a b/c/t.py"), ("/j/2", "x\\y")),
+        bytecode=("a b/__pycache__",),
+        sockets=("s",),
+    )
+    assert covering(box).decode().splitlines() == [
+        r"/srv/tree/a\040b /srv/tree/a\040b none bind 0 0",
+        r"/srv/tree/a\040b/c /srv/tree/a\040b/c none bind 0 0",
+        r"spike /srv/tree/a\040b/__pycache__ tmpfs size=4k,mode=0755,ro 0 0",
+        r"/dev/null /srv/tree/s none bind,ro 0 0",
+        r"/srv/o/f/0 /srv/tree/a\040b/c/t.py none bind,ro 0 0",
+        r"/srv/o/f/1 /srv/tree/x\134y none bind,ro 0 0",
+    ]

@@ -12,6 +12,7 @@ The options of the box name sealed files, and `/proc/1/cmdline` is readable insi
 through `--args FD` instead of the command line.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 
 from spike_mcp.host.sandbox.model import HOME, INSIDE, Box, Host
@@ -24,7 +25,8 @@ _RUN_BYTES = 1 << 20
 _STAGES = ("/srv", "/mnt", "/media", "/boot", "/opt")
 
 # $1 stage, $2 size, $3 mount, $4 cp, $5 file that takes the word "copy", $6 "overlay" or "copy",
-# $7 tree. `lowerdir=.` keeps commas and colons of the tree's path out of the option string.
+# $7 tree, $8 tar program and $9 archive of what covers the tree (empty: nothing does).
+# `lowerdir=.` keeps commas and colons of the tree's path out of the option string.
 _STAGE_SCRIPT = """\
 stage=$1 mount=$3 cp=$4 word=$5
 cd -- "$7" || exit 98
@@ -35,7 +37,11 @@ if [ "$6" != overlay ] || ! "$mount" -t overlay -o \
   echo '{"tree":"copy"}' > "$word"
   "$cp" -a -- . "$stage/tree/" || exit 96
 fi
-cd / && shift 7 && exec "$@"
+if [ -n "$9" ]; then
+  mkdir "$stage/o" && "$8" -xf "$9" -C "$stage/o" || exit 95
+  "$mount" -a -T "$stage/o/fstab" || exit 95
+fi
+cd / && shift 9 && exec "$@"
 """
 
 # The payload waits for one line: it comes after the limits are on, and never if the server died.
@@ -57,15 +63,18 @@ def under(path: str, directory: str) -> bool:
 
 
 def command(
-    host: Host, box: Box, args_fd: int, word: str, payload: Sequence[str]
+    host: Host, box: Box, args_fd: int, word: str, payload: Sequence[str], archive: str = ""
 ) -> tuple[str, ...]:
-    """The whole command: stage, box, gate, payload. `word`: path where the stage reports."""
+    """The whole command: stage, box, gate, payload.
+
+    `word`: path where the stage reports. `archive`: path of what covers the tree (`covering`).
+    """
     stage = stage_at(_sources(box))
     return (
         *(host.bwrap, "--die-with-parent", "--unshare-user", "--uid", "0", "--gid", "0"),
         *("--cap-add", "ALL", "--dev-bind", "/", "/", "--", "/bin/sh", "-c", _STAGE_SCRIPT, "sh"),
         *(stage, str(box.limits.tree_bytes), host.mount, host.copy, word),
-        *("overlay" if box.overlay else "copy", box.tree),
+        *("overlay" if box.overlay else "copy", box.tree, host.tar, archive),
         *(host.bwrap, "--args", str(args_fd), "--", "/bin/sh", "-c", GATE_SCRIPT, "sh"),
         *payload,
     )
@@ -98,6 +107,38 @@ def options(
         *(item for path in masked for item in ("--remount-ro", path)),
         *("--chdir", box.mount_at[0], "--remount-ro", "/run", "--remount-ro", "/"),
     )
+
+
+def covering(box: Box) -> bytes:
+    """A file for `mount -a`: everything of the box that lies over its tree, in mounting order.
+
+    bubblewrap takes 9,000 arguments and a process about a thousand descriptors; an oracle may have
+    more files. The n-th cover is `f/n` beside this file.
+    """
+    stage = stage_at(_sources(box))
+    paths = [path for _, path in box.covers]
+    above = [f"{stage}/tree/{path}" for path in _above(paths)]
+    rows = [(path, path, "none", "bind") for path in above]
+    rows += [
+        ("spike", f"{stage}/tree/{path}", "tmpfs", "size=4k,mode=0755,ro") for path in box.bytecode
+    ]
+    rows += [("/dev/null", f"{stage}/tree/{path}", "none", "bind,ro") for path in box.sockets]
+    rows += [
+        (f"{stage}/o/f/{index}", f"{stage}/tree/{path}", "none", "bind,ro")
+        for index, path in enumerate(paths)
+    ]
+    lines = [" ".join(_word(word) for word in row) + " 0 0\n" for row in rows]
+    return os.fsencode("".join(lines))
+
+
+def _word(text: str) -> str:
+    """One field of the file: blanks and backslashes as octal numbers."""
+    return "".join(f"\\{ord(char):03o}" if char in " \t\n\r\\#" else char for char in text)
+
+
+def _above(paths: Iterable[str]) -> list[str]:
+    """The directories above some repository paths, outer ones first."""
+    return sorted({path[:end] for path in paths for end, char in enumerate(path) if char == "/"})
 
 
 def _sources(box: Box) -> tuple[str, ...]:
@@ -158,9 +199,9 @@ def _bind_all(paths: Iterable[str]) -> tuple[str, ...]:
 
 def _pinned(box: Box, tree: str, at: str) -> tuple[str, ...]:
     """Directories above sealed files become mount points: those can't be renamed away."""
-    above = {path[:end] for _, path in box.covers for end, char in enumerate(path) if char == "/"}
+    above = _above(path for _, path in box.covers)
     return tuple(
-        item for path in sorted(above) for item in ("--bind-try", f"{tree}/{path}", f"{at}/{path}")
+        item for path in above for item in ("--bind-try", f"{tree}/{path}", f"{at}/{path}")
     )
 
 

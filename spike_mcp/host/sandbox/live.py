@@ -135,8 +135,11 @@ class Live:
                 start_new_session=True,
             )
         except BaseException:
-            for fd in (out_read, *(text or ()), self._wake_in, self._wake_out):
-                os.close(fd)
+            ours = (spawn.status, spawn.block, spawn.channel)
+            for fd in (out_read, *(text or ()), self._wake_in, self._wake_out, *ours):
+                if fd is not None:
+                    os.close(fd)
+            self._open.close()
             self._cage.close()
             raise
         finally:

@@ -82,6 +82,7 @@ def read_host(bwrap: Bwrap) -> Host:
         bwrap=bwrap.path,
         mount=_tool("mount"),
         copy=_tool("cp"),
+        tar=_tool("tar"),
         system=tuple(_system()),
         etc=tuple(path for name in _ETC if os.path.exists(path := f"/etc/{name}")),
         uid=os.getuid(),
@@ -124,7 +125,7 @@ def _proc_mounts(path: str) -> bool:
 def _tool(name: str) -> str:
     path = shutil.which(name, path=_TOOLS)
     if path is None:
-        raise unavailable(f"the program {name} is missing", "install util-linux and coreutils")
+        raise unavailable(f"the program {name} is missing", "install util-linux, coreutils and tar")
     return path
 
 

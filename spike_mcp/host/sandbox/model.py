@@ -73,6 +73,7 @@ class Host:
     bwrap: str
     mount: str
     copy: str
+    tar: str
     system: tuple[tuple[str, str], ...]
     etc: tuple[str, ...]
     uid: int
