@@ -132,17 +132,17 @@ def _rounded(seconds: tuple[float, float] | None, which: int) -> float | None:
 
 def _without(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
-        text = text.replace(secret, HIDDEN)
+        if secret in text:
+            text = text.replace(secret, HIDDEN)
     return text
 
 
 def _scrubbed(value: Any, secrets: Sequence[str]) -> Any:
+    """The same value without the secrets; asks for concrete types, since it sees every reply."""
     if isinstance(value, str):
         return _without(value, secrets)
-    if isinstance(value, Mapping):
-        return {
-            _without(str(key), secrets): _scrubbed(item, secrets) for key, item in value.items()
-        }
+    if isinstance(value, dict):
+        return {_without(str(key), secrets): _scrubbed(value[key], secrets) for key in value}
     if isinstance(value, list | tuple):
         return [_scrubbed(item, secrets) for item in value]
     return value

@@ -60,28 +60,54 @@ def searcher(pattern: str, regex: bool) -> Search:
     return matching
 
 
-def read(root: int, name: str, limit: int) -> bytes | None:
-    """The bytes of a regular file reached without following a link; None for anything else."""
-    *parents, last = name.encode("utf-8", "surrogateescape").split(b"/")
-    fd = os.dup(root)
-    try:
-        for part in parents:
-            below = os.open(part, DIRECTORY, dir_fd=fd)
-            os.close(fd)
-            fd = below
-        file = os.open(last, READ, dir_fd=fd)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    try:
-        facts = os.fstat(file)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1 or facts.st_size > limit:
+class Tree:
+    """Files below a root, reached through handles: no link is followed (`host.handles`).
+
+    The directories on the way to the last file stay open, since names come in order.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._parts: list[bytes] = []
+        self._handles = [os.open(root, DIRECTORY)]
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The bytes of a regular file with one name; None for anything else, or a longer one."""
+        *parents, last = name.encode("utf-8", "surrogateescape").split(b"/")
+        try:
+            file = os.open(last, READ, dir_fd=self._directory(parents))
+        except OSError:
             return None
-        with os.fdopen(os.dup(file), "rb") as stream:
-            return stream.read(limit)
-    finally:
-        os.close(file)
+        try:
+            facts = os.fstat(file)
+            if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1 or facts.st_size > limit:
+                return None
+            return _all_of(file, facts.st_size, limit)
+        finally:
+            os.close(file)
+
+    def _directory(self, parts: list[bytes]) -> int:
+        same = 0
+        while same < len(parts) and parts[same : same + 1] == self._parts[same : same + 1]:
+            same += 1
+        while len(self._handles) > same + 1:
+            os.close(self._handles.pop())
+        del self._parts[same:]
+        for part in parts[same:]:
+            self._handles.append(os.open(part, DIRECTORY, dir_fd=self._handles[-1]))
+            self._parts.append(part)
+        return self._handles[-1]
+
+
+def _all_of(file: int, size: int, limit: int) -> bytes:
+    """All bytes up to `limit`; one call for a file that is as long as its `size` says."""
+    pieces: list[bytes] = []
+    wanted = size + 1
+    while wanted > 0 and (data := os.read(file, wanted)):
+        pieces.append(data)
+        wanted = limit - sum(map(len, pieces))
+        if len(pieces) == 1 and len(data) <= size:
+            break
+    return b"".join(pieces)
 
 
 def lines_of(data: bytes) -> list[str]:
@@ -127,10 +153,10 @@ def look(job: dict[str, Any], say: Callable[[list[object]], None]) -> None:
         say(["bad", str(error) or type(error).__name__])
         return
     rare = None if job["regex"] else job["pattern"].encode("utf-8")
-    root = os.open(job["root"], DIRECTORY)
+    tree = Tree(job["root"])
     searched = skipped = told = 0
     for index, name in enumerate(job["names"]):
-        data = read(root, name, job["file"])
+        data = tree.read(name, job["file"])
         if data is None or b"\0" in data:
             skipped += 1
             continue
