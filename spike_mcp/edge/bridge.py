@@ -33,6 +33,7 @@ HIGH_WATER = 1 << 20
 """Unsent bytes above which the other side is not read."""
 LONG_LINE = 5 << 20
 """Bytes of a client's line above which it is passed on in pieces (the server refuses it)."""
+MAX_SOCKET_PATH = 100
 CHUNK = 1 << 16
 PIECE = select.PIPE_BUF
 """What a descriptor that is ready takes without blocking."""
@@ -286,7 +287,7 @@ class Bridge:
         while True:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                sock.connect(self._path)
+                _connect(sock, self._path)
             except OSError as error:
                 sock.close()
                 if time.monotonic() >= end:
@@ -352,6 +353,18 @@ class Bridge:
         while self._to_client and poll.poll(max(0, end - time.monotonic()) * 1000):
             self._write_client()
         raise Ended(status, text)
+
+
+def _connect(sock: socket.socket, path: str) -> None:
+    """Connect at any path length: a socket's own limit is 107 bytes."""
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+        sock.connect(path)
+        return
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sock.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
+    finally:
+        os.close(directory)
 
 
 def _read(fd: int) -> bytes:

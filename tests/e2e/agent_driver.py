@@ -41,7 +41,9 @@ class Referee:
         await anyio.wait_readable(fd)
 
     def remaining_seconds(self) -> float:
-        return self._end - time.monotonic()
+        if SPEC.get("fault") and time.monotonic() > self._end:
+            raise ValueError("the ledger is damaged")
+        return self._end - time.monotonic() + (5.0 if SPEC.get("fault") else 0.0)
 
     def on_event(self, event, fields) -> None:
         with REPORT.open("a") as file:

@@ -198,6 +198,22 @@ def test_a_server_a_second_late_is_waited_for(path, client):
     server.close()
 
 
+def test_a_socket_deep_in_the_tree_is_reached(tmp_path, monkeypatch):
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    server = Server(Path("mcp.sock"))
+    client = Client(deep / "mcp.sock")
+    peer = server.accept()
+    client.send(call(1))
+    assert peer.message()["id"] == 1
+    client.process.stdin.close()
+    server.close()
+    assert client.end() == (0, "")
+    client.process.stdout.close()
+    client.process.stderr.close()
+
+
 def test_no_server_ends_with_69_and_one_line(client, path):
     code, said = client.end()
     assert code == 69

@@ -182,6 +182,15 @@ def test_at_the_deadline_a_polite_agent_gets_its_last_words_and_the_verdict_is_w
 
 
 @pytest.mark.security
+def test_an_agent_whose_time_nobody_knows_is_ended(run):
+    status, out = run.sh("trap 'echo bye; exit 0' TERM; sleep 60 & wait", seconds=0.5, fault=True)
+    assert status == 1
+    assert "bye" in out
+    assert "ValueError: the ledger is damaged" in out
+    assert run.event("agent_stopped")["by"] == "fault"
+
+
+@pytest.mark.security
 def test_a_stubborn_tree_is_killed_after_its_grace(run, tmp_path):
     marker = f"{time.time_ns() % 10**9}.5"
     script = (

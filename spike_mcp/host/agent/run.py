@@ -34,6 +34,8 @@ LOOK_SECONDS = 2.0
 """How often the clock is asked: a spike can also be closed before its time."""
 LAST_WORDS_SECONDS = 3.0
 """For calls still running when the agent is gone."""
+LAST_OUTPUT_SECONDS = 5.0
+"""For a slow terminal to take what the agent still wrote."""
 REAP_SECONDS = 2.0
 BACKLOG = 16
 MAX_COUNTS = 40
@@ -52,6 +54,8 @@ def run_agent(spec: AgentRun, referee: Referee) -> int:
         launch.probe(prepared)
         run = _Run(prepared, referee)
         status = anyio.run(run.main)
+        if run.fault is not None:
+            raise run.fault
         if run.by == "deadline":
             referee.at_deadline()
         return status
@@ -80,6 +84,8 @@ class _Run:
 
     def __init__(self, prepared: launch.Launch, referee: Referee) -> None:
         self.by = "itself"
+        self.fault: Exception | None = None
+        """Why the session could not say how much time is left: then the agent is ended."""
         self._launch = prepared
         self._referee = referee
         self._signal = 0
@@ -98,12 +104,11 @@ class _Run:
         proxy = Proxy(self._launch.allow, self._tell)
         wire = str(self._launch.run_dir.wire)
         with ExitStack() as sockets:
-            server = sockets.enter_context(closing(channel.bind(wire, "mcp.sock", BACKLOG)))
+            way_in = sockets.enter_context(closing(channel.bind(wire, "mcp.sock", BACKLOG)))
+            way_out = sockets.enter_context(closing(channel.bind(wire, "proxy.sock", BACKLOG)))
             async with anyio.create_task_group() as services:
-                services.start_soon(listener.run, server)
+                services.start_soon(listener.run, way_in)
                 if self._launch.proxied:
-                    way_out = channel.bind(wire, "proxy.sock", BACKLOG)
-                    sockets.enter_context(closing(way_out))
                     services.start_soon(proxy.run, way_out)
                 returncode = await self._agent()
                 with anyio.move_on_after(LAST_WORDS_SECONDS):
@@ -154,7 +159,7 @@ class _Run:
                     await _ended(process)
                     self._gone.set()
                     if terminal is not None:
-                        with anyio.move_on_after(1.0):
+                        with anyio.move_on_after(LAST_OUTPUT_SECONDS):
                             await relayed.wait()
                 finally:
                     self._end_hard()
@@ -210,7 +215,12 @@ class _Run:
 
     async def _keep_deadline(self) -> None:
         while True:
-            left = await anyio.to_thread.run_sync(self._referee.remaining_seconds)
+            try:
+                left = await anyio.to_thread.run_sync(self._referee.remaining_seconds)
+            except Exception as error:  # noqa: BLE001  (raised again, after the agent is gone)
+                self.fault = error
+                await self._end("fault")
+                return
             if left <= 0:
                 break
             await anyio.sleep(min(left, LOOK_SECONDS))
