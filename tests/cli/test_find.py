@@ -62,6 +62,10 @@ def test_paths_and_parts_of_paths_name_a_spike(tmp_path: Path, env: dict[str, st
         locate("same", env, str(tmp_path))
     assert locate("shop-1/same", env, str(tmp_path)) == one
     assert locate("site-2/same", env, str(tmp_path)) == two
+    ledger = Path(far) / "judge" / "ledger.jsonl"
+    ledger.write_text('{"seq":1,"event":"created","name":"called"}\n' + ledger.read_text())
+    (tmp_path / "home" / "site-2" / "dir").symlink_to(far)
+    assert locate("called", env, str(tmp_path)) == far
     for wanted in ("ame", "none", "/", "a\0b", "..", f"{far}/work/src"):
         with pytest.raises(Problem, match="there is no spike"):
             locate(wanted, env, str(tmp_path / "home"))
@@ -71,7 +75,7 @@ def test_what_the_agent_plants_in_work_is_no_spike(tmp_path: Path, env: dict[str
     real = plant(tmp_path / "home" / "shop-1" / "real")
     planted = plant(Path(real) / "work" / "x")
     assert standing_in(f"{planted}/work/src") == real
-    assert standing_in(planted) == real
+    assert standing_in(planted) == standing_in(f"{real}/verdict") == standing_in(real) == real
     assert standing_in(str(tmp_path)) == standing_in("") == ""
 
 

@@ -8,6 +8,7 @@ Nothing in here opens a spike: directories are looked at, and the ledger's row n
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +75,7 @@ def locate(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
 
 
 def standing_in(cwd: str) -> str:
-    """The spike whose work/ holds `cwd`, or "".
+    """The spike whose work/ (or another of its directories) holds `cwd`, or "".
 
     The outermost one: the agent writes inside work/, and what it could put there must not pass for
     a judge.
@@ -82,11 +83,8 @@ def standing_in(cwd: str) -> str:
     if not cwd:
         return ""
     parts = cwd.split(os.sep)
-    for index, part in enumerate(parts):
-        root = os.sep.join(parts[:index]) or os.sep
-        if part == layout.WORK and is_spike(root):
-            return root
-    return ""
+    above = (os.sep.join(parts[:end]) for end in range(2, len(parts) + 1))
+    return next((root for root in above if is_spike(root)), "")
 
 
 def _named(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
@@ -115,8 +113,18 @@ def _foremost(roots: list[str]) -> list[str]:
 
 
 def _fits(root: str, wanted: str) -> bool:
-    """NAME, or as much of the path above it as tells two of that name apart."""
-    return root.endswith(os.sep + wanted.strip(os.sep)) if wanted.strip(os.sep) else False
+    """NAME (its directory may be called otherwise), or as much of the path as tells two apart."""
+    part = wanted.strip(os.sep)
+    return bool(part) and (root.endswith(os.sep + part) or name_of(root) == part)
+
+
+def name_of(root: str) -> str:
+    """The name that `spike init` gave, from the ledger's first row; "" where it can't be read."""
+    try:
+        row = json.loads(_first_line(os.path.join(root, layout.JUDGE, layout.LEDGER)))
+        return str(row["name"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _ambiguous(what: str, roots: Iterable[str]) -> Problem:
@@ -174,6 +182,6 @@ def _common_dir(cwd: str) -> str:
 def _first_line(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline(8192).rstrip("\n")
+            return file.readline(1 << 14).rstrip("\n")
     except (OSError, ValueError):
         return ""
