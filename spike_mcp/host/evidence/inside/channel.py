@@ -66,7 +66,8 @@ class Loaded:
     def __init__(self):
         self.root = ROOT
         self.opened = set()
-        sys.addaudithook(self._hook)
+        if hasattr(sys, "addaudithook"):  # Python 3.8
+            sys.addaudithook(self._hook)
 
     def _hook(self, event, args):
         if event == "open" and isinstance(args[0], str) and len(self.opened) < 20000:
