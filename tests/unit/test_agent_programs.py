@@ -3,11 +3,13 @@
 import os
 import stat
 import sys
+from dataclasses import replace
 
 import pytest
 
 from spike_mcp.host.agent import programs
-from spike_mcp.host.agent.model import AgentNeverRan
+from spike_mcp.host.agent.model import AgentNeverRan, AgentRun
+from spike_mcp.host.agent.run import warnings
 
 
 def put(path, text="#!/bin/sh\n"):
@@ -127,3 +129,13 @@ def test_our_own_files_run_with_a_python_that_can_be_shown():
     assert command[0] == python
     assert command[1:3] == ("-I", "-S")
     assert sys.version_info >= (3, 11)
+
+
+def test_what_is_weaker_is_said_beforehand(tmp_path, monkeypatch):
+    spec = AgentRun(tmp_path, tmp_path / "work", None, ("x",), None, "proxy", (), {}, False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert warnings(spec) == ()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    root, network = warnings(replace(spec, network="host"))
+    assert "ordinary user is safer" in root
+    assert "UDP" in network
