@@ -92,6 +92,14 @@ class RunResult:
     evidence: Evidence
     note: str = ""
 
+    def ending(self, limit: int = 2000) -> str:
+        """The last `limit` bytes of what it printed, decoded with replacement characters.
+
+        Output that fits into `head` leaves `tail` empty, so neither alone is the end.
+        """
+        kept = self.tail if self.dropped else self.head + self.tail
+        return kept[-limit:].decode("utf-8", "replace")
+
 
 class Run:
     """A live run. Made by `start`; `result` stands once `wait` or `wait_async` returned."""

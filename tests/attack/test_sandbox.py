@@ -266,6 +266,7 @@ def test_a_flood_is_drained_and_counted(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert len(result.head) == 65_536
     assert result.tail.endswith(b"\nAssertionError: the reason\n")
+    assert result.ending(7) == "reason\n"
     assert len(result.head) + result.dropped + len(result.tail) == 1_000_000_028
     assert grown < 40_000  # KiB
 
@@ -277,7 +278,7 @@ def test_output_over_its_limit_ends_the_run(tmp_path: Path) -> None:
 
 def test_standard_input_is_empty(tmp_path: Path) -> None:
     result = shell(tmp_path, "cat; read -r line || echo end of file")
-    assert output(result) == "end of file\n"
+    assert output(result) == result.ending() == "end of file\n"
 
 
 def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
