@@ -24,6 +24,9 @@ SWEEP_SECONDS = 15.0
 SWEEP_SHARE = 0.02
 """Most of the time that sweeping may take."""
 LOCK_SECONDS = 0.5
+ASK_SECONDS = 60.0
+ASK_TRIES = 3
+"""How often the verdict is asked for, and the pause between."""
 
 
 def seconds_left(spike: Spike) -> float | None:
@@ -42,6 +45,8 @@ class Chores:
         self._waiting_since: float | None = None
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._verdict: subprocess.Popen[bytes] | None = None
+        self._asked = 0
+        self._next_ask = 0.0
 
     def pause(self) -> float:
         """Seconds until `do` is due again: a tick, or less where the total ends before that."""
@@ -88,13 +93,18 @@ class Chores:
             self._next_sweep = now + max(SWEEP_SECONDS, (now - began) / SWEEP_SHARE)
 
     def ask_for_verdict(self) -> None:
-        """Start `spike verdict --final` once, on its own: the client may end this process now.
+        """Start `spike verdict --final`, on its own: the client may end this process now.
 
-        Never from the worktree or the client's directory: Python would import from there.
+        Called while no verdict is written: a command that came to nothing (a full disk, a busy
+        lock) is tried again, a few times. Never from the worktree or the client's directory:
+        Python would import from there.
         """
-        if self._verdict is not None:
-            self._verdict.poll()
+        now = time.monotonic()
+        running = self._verdict is not None and self._verdict.poll() is None
+        if running or self._asked == ASK_TRIES or now < self._next_ask:
             return
+        self._asked += 1
+        self._next_ask = now + ASK_SECONDS
         command = ["-m", "spike_mcp.edge.cli", "verdict", "--final"]
         self._verdict = subprocess.Popen(
             [sys.executable, "-P", *command, "--spike", str(self._desk.spike.root)],

@@ -35,6 +35,11 @@ class Opened:
         self.secrets = (str(judge), str(verdict))
         """Paths that must not stand in an answer."""
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the spike's judge was removed meanwhile (`spike rm`)."""
+        return not (self.desk.spike.judge / layout.LEDGER).is_file()
+
     def ask(self, name: str, arguments: Mapping[str, Any] | None, client: str) -> Reply:
         """Pass the gate. A reply with a ticket or a joined run is not the answer yet."""
         if client and not self.desk.client:

@@ -37,6 +37,8 @@ Without --spike the spike is the one that $SPIKE names, never the current direct
 `spike client-config CLIENT` prints how to wire it into an agent's client.
 """
 USAGE_EXIT = 64
+STOP_SECONDS = 5.0
+"""Longest wait for a run that has to be killed and recorded when the client has left."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -182,7 +184,7 @@ async def _tended(service: AgentService) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(STOP_SECONDS, shield=True):
                 await service.stop()
             tasks.cancel_scope.cancel()
 

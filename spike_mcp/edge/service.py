@@ -18,7 +18,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from spike_mcp.core.codes import Problem, Refusal
+from spike_mcp.core.codes import Problem, Refusal, Usage
 from spike_mcp.edge import faults
 from spike_mcp.edge.replies import Answer
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PATIENCE = 44.0
 """Seconds after which a call that waits for a run answers `running`: 45 with all else (spec 7)."""
 UNOPENED_SECONDS = 0.5
+FAULT_SECONDS = 30.0
+"""Pause after a chore that failed: one line in the log, not thousands."""
 MAX_UNREADABLE = 1_000
 MAX_NAME = 80
 
@@ -159,6 +161,10 @@ class AgentService:
 
     async def _internal_error(self, name: str, error: Exception) -> Answer:
         there = self._open
+        if there is not None and there.is_gone:
+            return self._refusal(
+                Problem(Usage.SPIKE_NOT_FOUND, "the spike was removed", "stop here")
+            )
         faults.record(error, self._root())
         problem = Problem(Refusal.INTERNAL_ERROR, faults.SENTENCE, faults.HINT)
         if there is not None:
@@ -209,7 +215,9 @@ class AgentService:
         except Problem:
             return  # busy, full, damaged: the next call says so
         except Exception as error:  # noqa: BLE001  (chores must not end the server)
-            faults.record(error, self._root())
+            if not there.is_gone:
+                faults.record(error, self._root())
+            await anyio.sleep(FAULT_SECONDS)
 
     def note_unreadable(self, message: str) -> None:
         """Have a line of the client that was no request ledgered as a refused call."""

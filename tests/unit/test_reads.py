@@ -219,12 +219,12 @@ def test_hits_are_bounded_and_long_lines_cut(opened):
 
 
 @pytest.mark.security
-@pytest.mark.parametrize("pattern", ["(x+x+)+y", "(.*.*)*z", "x" * 3 + "(x|x)*y"])
-def test_no_expression_hangs_the_caller(opened, pattern):
+def test_no_expression_hangs_the_caller(opened):
     began = time.monotonic()
-    text, data = found(opened, pattern, "src/wide.txt", regex=True)
-    assert time.monotonic() - began < 10
-    assert data["complete"] or text.startswith("stopped at the time limit")
+    text, data = found(opened, "(x+x+)+y", "src/wide.txt", regex=True)
+    assert time.monotonic() - began < 20  # the limit is 3 seconds
+    assert text.startswith("stopped at the time limit")
+    assert not data["complete"]
 
 
 @pytest.mark.parametrize("pattern", ["(", "[z-a]", "(?P<x>", "a{1,99999999999}", "\\"])

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from support import open_plain
+from support import PLAIN, Open, make_repo, open_plain, plain_options
 from wire import rows
 
 from spike_mcp.core.codes import Problem, Refusal
@@ -14,6 +14,7 @@ from spike_mcp.edge.service import AgentService
 from spike_mcp.host.clock import ManualClock
 from spike_mcp.host.evidence import Evidence, RunOutcome
 from spike_mcp.host.measure import RunResult
+from spike_mcp.session.opening import init
 
 EDIT = {"path": "src/a.py", "old_text": "two", "new_text": "2", "rationale": "rewrites a line"}
 
@@ -309,6 +310,35 @@ def test_at_the_end_of_the_total_the_run_ends_and_the_verdict_is_asked_for_once(
     assert next(r for r in rows(opened) if r.get("run") == "R3" and "outcome" in r)["outcome"] == (
         "cancelled"
     )
+
+
+def test_a_spike_that_was_removed_is_said_so(opened, clock):
+    async def story(service):
+        await service.call("spike_status", {})
+        opened.spike.root.rename(opened.spike.root.with_name("archived"))
+        for tool in ("spike_status", "spike_edit_file"):
+            answer = await service.call(tool, EDIT)
+            assert (answer.code, answer.lines[1]) == ("spike_not_found", "the spike was removed")
+
+    drive(opened, clock, story)
+
+
+def test_before_the_start_only_status_answers(tmp_path, clock):
+    repo = make_repo(tmp_path / "repo", PLAIN)
+    spike = init(plain_options(repo, tmp_path / "root"), clock=clock).spike
+    waiting = Open(spike, repo)
+
+    async def story(service):
+        answer = await service.call("spike_status", {})
+        assert answer.lines[0] == "spike plain: created, checkpoint none"
+        assert answer.seconds == (5400.0, 1800.0)
+        for tool, arguments in (("spike_edit_file", EDIT), ("spike_run_test", {}), ("nope", {})):
+            answer = await service.call(tool, arguments)
+            assert answer.code == "not_started"
+            assert "spike start" in answer.lines[2]
+
+    drive(waiting, clock, story)
+    assert events(waiting) == ["created", "call_refused", "call_refused", "call_refused"]
 
 
 def test_a_busy_lock_is_refused_without_a_row_and_with_the_time(opened, clock):
