@@ -37,6 +37,10 @@ HYPOTHESIS = (
 )
 
 
+# What a run printed last, shown as it goes: which lines a person sees depends on the moment.
+_PROGRESS = re.compile(r"^[.F]+ +\[100%\]\n", re.MULTILINE)
+
+
 class Story:
     """Collects the page while the story is played."""
 
@@ -76,7 +80,8 @@ class Story:
             raise SystemExit(f"spike {shlex.join(arguments)}: exit {code}\n{out.getvalue()}")
         tail = f"\n(exit {code})" if code else ""
         shown = shlex.join(arguments)
-        self._block(f"human$ spike {shown}\n{out.getvalue().rstrip()}{tail}")
+        text = _PROGRESS.sub("", out.getvalue()).rstrip()
+        self._block(f"human$ spike {shown}\n{text}{tail}")
         return out.getvalue()
 
     def agent(self, tool: str, **arguments: Any) -> None:
