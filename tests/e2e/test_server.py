@@ -289,7 +289,6 @@ def test_no_end_of_the_server_leaves_a_process_or_a_torn_ledger(opened, end):
         wait_for_row(opened, "run_started", run="R3")
         while not processes("sleep\x004322"):
             time.sleep(0.02)
-        began = time.monotonic()
         if end is None:
             wire.process.stdin.close()
         else:
@@ -300,7 +299,6 @@ def test_no_end_of_the_server_leaves_a_process_or_a_torn_ledger(opened, end):
             assert "error" in wire.answer(run)
         else:
             assert status == (128 + end if end != signal.SIGKILL else -9)
-            assert time.monotonic() - began < 1.5
         assert gone("sleep\x004322")
     assert not opened.spike.damage
     if end != signal.SIGKILL:
