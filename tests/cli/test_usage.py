@@ -248,3 +248,17 @@ def test_every_schema_is_a_schema_and_is_printed() -> None:
         told = spike("schema", name)
         assert told.code == 0 and told.json == spike("schema", name, "--json").json
         Draft202012Validator.check_schema(told.json)
+
+
+@pytest.mark.parametrize(("fmt", "start"), [("md", "# Spike plain"), ("html", "<!doctype html>")])
+def test_the_report_is_printed(opened: Path, fmt: str, start: str) -> None:
+    told = spike("report", "--format", fmt)
+    assert told.code == 0 and told.out.lower().startswith(start.lower())
+    assert valid("report", spike("report", "--format", fmt, "--json"))["format"] == fmt
+    assert valid("report", spike("report", "--format", "json", "--json"))["name"] == "plain"
+
+
+def test_a_clients_configuration_is_printed(opened: Path) -> None:
+    told = valid("client-config", spike("client-config", "claude", "--json"))
+    assert told["client"] == "claude" and told["written"] is False and told["files"]
+    assert spike("client-config", "nobody").code == 64

@@ -52,9 +52,10 @@ class Context:
 
     def spike(self, *, settle: bool = True) -> Spike:
         """The spike, opened. Whoever looks first after the total writes the verdict (spec 5)."""
+        root = self.root()
         from spike_mcp.session.spike import Spike
 
-        found = Spike(self.root())
+        found = Spike(root)
         if settle:
             self._settle(found)
         return found
@@ -77,7 +78,13 @@ class Context:
             from spike_mcp.session.judging import at_deadline
 
             self.out.say("the time is spent: the state at the deadline is being scored")
-            if at_deadline(spike) is not None:
+            try:
+                judged = at_deadline(spike)
+            except Problem as problem:
+                # Looking must still work; the next command that looks tries again.
+                self.out.warn(f"the verdict could not be written yet: {problem.message}")
+                return
+            if judged is not None:
                 from spike_mcp.edge.cli.elsewhere import write_reports
 
                 write_reports(spike, self.out)

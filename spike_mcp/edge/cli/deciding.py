@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spike_mcp.core.codes import Problem, Usage
@@ -89,11 +90,8 @@ def _reject(context: Context) -> Answer:
     spike = context.spike()
     signer = context.signer(spike)
     options = {"pending": args.pending, "to_baseline": args.to_baseline}
-    # The plan needs no lock: it is said before anything happens, and made again under the lock.
-    if spike.state.started and not spike.damage:
-        plan = decisions.plan_reject(spike, args.target, **options)
-        for name in plan.recut:
-            context.out.warn(f"the approval of {name} ends with this: its lines are cut anew")
+    for name in _recut(spike, args.target, **options):
+        context.out.warn(f"the approval of {name} ends with this: its lines are cut anew")
     done = decisions.reject(spike, args.target, args.reason, signer=signer, **options)
     lines: list[Line] = [
         [("rejected ", "yellow"), f"{done.target}: taken back in {', '.join(done.paths)}"]
@@ -110,6 +108,21 @@ def _reject(context: Context) -> Answer:
         "pending": _pending_left(context, spike),
     }
     return Answer(data, lines)
+
+
+def _recut(
+    spike: Spike, targets: Sequence[str], *, pending: bool, to_baseline: bool
+) -> tuple[str, ...]:
+    """Approvals that a reject would cut anew: said before anything happens.
+
+    The plan needs no lock and is made again under it; what speaks against the reject is said there.
+    """
+    from spike_mcp.session.decisions import plan_reject
+
+    try:
+        return plan_reject(spike, targets, pending=pending, to_baseline=to_baseline).recut
+    except Problem:
+        return ()
 
 
 # --- undo, comment ------------------------------------------------------------------------------

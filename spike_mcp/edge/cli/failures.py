@@ -33,7 +33,13 @@ class Interrupted(BaseException):
 
 
 def exit_of(problem: Problem) -> Exit:
-    """Exit code of a "no": what the gate refuses is 78, what the command line can't be is 64."""
+    """Exit code of a "no": what the gate refuses is 78, what the command line can't be is 64.
+
+    A problem that knows better says so itself (`exit_status`: an agent that never ran).
+    """
+    own = getattr(problem, "exit_status", None)
+    if isinstance(own, int):
+        return Exit(own)
     return _EXITS.get(problem.code, Exit.USAGE if isinstance(problem.code, Usage) else Exit.REFUSED)
 
 

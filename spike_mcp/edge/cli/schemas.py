@@ -187,6 +187,18 @@ _ANSWERS: dict[str, Schema] = {
         ok=B,
         findings=items(obj(name=S, level=one_of("ok", "warn", "bad"), detail=S, remedy=S)),
     ),
+    "report": {
+        "anyOf": [obj(format=S, report=S), obj(name=S, hypothesis=S)],
+    },
+    "client-config": obj(
+        client=S,
+        tier=S,
+        directory=S,
+        written=B,
+        files=items(obj(path=S, content=S)),
+        start=S,
+    ),
+    "completion": obj(shell=S, script=S),
     "error": obj(error=obj(code=S, message=S, hint=S)),
 }
 _OTHER = ("contract",)
