@@ -100,7 +100,8 @@ class ClockState:
     def _after_reboot(self, now: Reading) -> "ClockState":
         wall = now.epoch - self.last.epoch
         uptime = now.boot_ms / 1000
-        elapsed = round(self.elapsed + max(0.0, wall), 3)
+        # The machine came up after the last reading, so uptime has passed whatever the wall says.
+        elapsed = round(self.elapsed + max(0.0, wall, uptime), 3)
         found = Disagreement(uptime, round(wall, 3), rebooted=True)
         # The machine was off for a while, so more wall time than uptime is as it should be.
         backwards = wall < uptime - TOLERANCE

@@ -202,10 +202,14 @@ class Transaction:
         if clock is None:
             return
         now = clock.advance(self.reading)
-        if now.disagreement is not None and now.disagreement != clock.disagreement:
-            found = now.disagreement
+        found = now.disagreement
+        if found is not None and found != clock.disagreement:
             row = ev.ClockDisagreed(found.boot_seconds, found.wall_seconds, found.text)
             self.append(Actor.HOST, row)
+        elif now.reboots != clock.reboots:
+            # A row of this boot: from here on setting the wall clock back gains nothing.
+            up, passed = self.reading.boot_ms / 1000, now.elapsed - clock.elapsed
+            self.append(Actor.HOST, ev.ClockDisagreed(up, round(passed, 3), "after a reboot"))
 
     def tree_is_green(self) -> bool:
         """Whether the tree as it is has a green measurement."""
