@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -237,6 +239,10 @@ def test_completion_names_every_verb(shell: str) -> None:
     assert all(verb in told.out for verb in VERBS)
     for option in ("withdrawn", "to-baseline", "passphrase-fd"):
         assert option in told.out
+    interpreter = shutil.which(shell)
+    if interpreter is not None:  # bash is everywhere; the others where somebody uses them
+        done = subprocess.run([interpreter, "-n", "/dev/stdin"], input=told.out, text=True)
+        assert done.returncode == 0
 
 
 def test_every_schema_is_a_schema_and_is_printed() -> None:

@@ -64,10 +64,11 @@ def _guarded(words: list[str], out: Out) -> int:
 
 
 def default_hint(problem: Problem) -> str:
-    """What to do about a problem that does not say it itself."""
+    """What to do about a problem that does not say it itself; "" if that is for the agent only."""
     from spike_mcp.edge.text import message_of
 
-    return message_of(problem.code).hint
+    hint = message_of(problem.code).hint
+    return "" if "spike_" in hint else hint
 
 
 def _dispatch(words: list[str], out: Out) -> int:

@@ -10,6 +10,9 @@ from spike_mcp.edge.cli.verbs import VERBS, command
 HUNK_VERBS = ("approve", "reject", "show", "comment", "diff")
 """Verbs whose first argument is a hunk: completed with the ids that are there now."""
 
+FILE_VERBS = ("apply", "diff", "init", "restore", "verify")
+"""Verbs that take file names."""
+
 
 def script(shell: str) -> str:
     """The script for one shell."""
@@ -76,7 +79,7 @@ _spike() {{
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   case "$verb" in
-    apply|diff|init|restore|verify) COMPREPLY+=($(compgen -f -- "$current")) ;;
+    {"|".join(FILE_VERBS)}) COMPREPLY+=($(compgen -f -- "$current")) ;;
   esac
 }}
 complete -o filenames -F _spike spike
@@ -142,6 +145,8 @@ def _fish() -> str:
     hunks = " ".join(HUNK_VERBS)
     seen = f"-n '__fish_seen_subcommand_from {hunks}'"
     lines.append(f"complete -c spike {seen} -a '(spike map --ids 2>/dev/null)'")
+    files = " ".join(FILE_VERBS)
+    lines.append(f"complete -c spike -n '__fish_seen_subcommand_from {files}' -F")
     return "\n".join(lines) + "\n"
 
 

@@ -61,7 +61,8 @@ def _pending_left(context: Context, spike: Spike) -> int:
 
     left = mapping.pending_count(spike.state)
     if not context.out.as_json:
-        more = f"{count(left, 'hunk')} pending" if left else "nothing pending; next: spike verdict"
+        ready = "; next: spike verdict" if spike.state.approvals else ""
+        more = f"{count(left, 'hunk')} pending" if left else f"nothing pending{ready}"
         context.out.say([(more, "dim")])
     return left
 

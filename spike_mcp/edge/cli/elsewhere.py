@@ -61,6 +61,8 @@ def _run_options(parser: Parser) -> None:
         default="agent",
         help="whose exit status becomes this command's",
     )
+    parser.many("--allow", "HOST:PORT", "something else that the agent may reach")
+    parser.many("--env", "NAME", "a variable of yours that the agent gets")
 
 
 def _run(context: Context) -> int:
@@ -81,6 +83,8 @@ def _run(context: Context) -> int:
         network=args.network,
         exit_with=args.exit,
         say=context.out.progress,
+        allow=tuple(args.allow),
+        env=tuple(args.env),
     )
     return done
 

@@ -249,7 +249,7 @@ def _list_lines(rows: Sequence[Mapping[str, Any]], context: Context) -> Iterator
     if not rows:
         context.out.say("no spikes here; `spike init` opens one")
         return
-    cells = [["NAME", "PHASE", "LEFT", "PENDING", "DIRECTORY", "VERDICT"]]
+    cells = [["NAME", "PHASE", "LEFT", "PENDING", "VERDICT", "DIRECTORY"]]
     for row in rows:
         ended = row["phase"] in ("closed", "unreadable")
         cells.append(
@@ -258,8 +258,8 @@ def _list_lines(rows: Sequence[Mapping[str, Any]], context: Context) -> Iterator
                 row["phase"],
                 "-" if ended else clock(row["remaining_seconds"]),
                 "-" if ended else str(row["pending"]),
-                row["root"],
                 row["verdict"] or row["problem"] or "-",
+                row["root"],
             ]
         )
     first, *rest = columns(cells, frozenset({2, 3}))

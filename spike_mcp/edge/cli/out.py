@@ -122,9 +122,16 @@ class Out:
             error = {"code": code, "message": message, "hint": hint}
             self._write(self.stdout, dump({"error": error}) + "\n")
             return
-        self.say([(f"error {code}: ", "alarm"), message])
+        self._labelled((f"error {code}: ", "alarm"), message)
         if hint:
-            self.say([("hint: ", "bold"), hint])
+            self._labelled(("hint: ", "bold"), hint)
+
+    def _labelled(self, label: tuple[str, str], text: str) -> None:
+        """A message; further lines of it (a file's lines, an output's tail) stand indented."""
+        first, *rest = text.split("\n")
+        self.say([label, first])
+        for line in rest:
+            self.say(f"  {line}")
 
     def flush(self) -> None:
         """Make sure that all of it went out."""
