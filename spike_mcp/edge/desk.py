@@ -9,7 +9,8 @@ Not for use by two threads at a time. Methods raise `Problem` for "no".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -199,15 +200,16 @@ class SpikeDesk:
 
     def approve(self, each: MapHunk, tag: str, acks: Sequence[str], seconds: float) -> Done:
         """Approve by full id, pinned to the digest of the view."""
-        done = decisions.approve(
-            self._spike,
-            [each.id],
-            tag,
-            sha=each.view,
-            acks=acks,
-            seconds=seconds,
-            signer=self._signer,
-        )
+        with _called(each.id, each.short):
+            done = decisions.approve(
+                self._spike,
+                [each.id],
+                tag,
+                sha=each.view,
+                acks=acks,
+                seconds=seconds,
+                signer=self._signer,
+            )
         return Done(f"approved {each.short}", done.warnings)
 
     def accept_withdrawal(self, entry: Withdrawn) -> Done:
@@ -238,7 +240,8 @@ class SpikeDesk:
 
     def comment(self, each: MapHunk, text: str) -> Done:
         """Comment by full id."""
-        short = decisions.comment(self._spike, each.id, text)
+        with _called(each.id, each.short):
+            short = decisions.comment(self._spike, each.id, text)
         return Done(f"noted on {short}; the agent hears it at its next call")
 
     def undo(self) -> Done:
@@ -262,6 +265,16 @@ class SpikeDesk:
         return TestRun(
             row.run, row.green, row.outcome, row.seconds, f"{head}{middle}{tail}", row.note
         )
+
+
+@contextmanager
+def _called(full: str, short: str) -> Iterator[None]:
+    """A refusal names the hunk as the screen does."""
+    try:
+        yield
+    except Problem as problem:
+        message = problem.message.replace(full, short)
+        raise Problem(problem.code, message, problem.hint) from problem
 
 
 def _map_inputs(state: State) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from typing import TextIO
 from spike_mcp.core import tags
 from spike_mcp.core.codes import Exit, Problem
 from spike_mcp.edge.desk import Desk, SignerFactory, Snapshot, SpikeDesk, TestRun, Unlock
-from spike_mcp.edge.present import KIND_WORDS, clock, counted, lines_text, patch_of
+from spike_mcp.edge.present import KIND_WORDS, clock, counted, lines_text, patch_of, reason_of
 from spike_mcp.edge.shown import ShownHunk, flag_names, flag_words, notes_of, tail_words
 from spike_mcp.edge.text import safe, safe_line
 from spike_mcp.session.spike import Spike
@@ -218,8 +218,7 @@ class _Session:
         for warning in done.warnings:
             self.say(f"note: {warning}")
         if entry.rationale and len(tags.words(tag)) >= OWN_WORDS:
-            said = safe_line(entry.rationale, 1000)
-            self.say(f"the agent's own reason was: {said} (u takes the approval back)")
+            self.say(f"the agent's own reason was: {reason_of(entry)} (u takes it back)")
         self.after()
 
     def acknowledge(self, each: MapHunk) -> list[str] | None:

@@ -139,6 +139,12 @@ def patch_of(each: MapHunk) -> str:
     return each.patches[-1] if each.patches else ""
 
 
+def reason_of(each: MapHunk, limit: int = 600) -> str:
+    """What the agent said the hunk is for; the reasons of several patches apart, each once."""
+    said = dict.fromkeys(part.strip() for part in each.rationale.split("\n") if part.strip())
+    return safe_line(" / ".join(said), limit)
+
+
 def noise_of(each: MapHunk) -> str:
     """`white space only`, `generated file` or "": work for the eyes, not for the hypothesis."""
     if each.hunk.kind is ChangeKind.MODIFY and all(_only_blanks(r) for r in each.regions):

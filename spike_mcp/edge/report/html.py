@@ -69,7 +69,8 @@ def _code(text: str, limit: int = 500) -> str:
 def _head(report: Report) -> Iterator[str]:
     verdict = report.verdict
     word = verdict.decision if verdict else "OPEN"
-    yield f'<header class="{_t(word.lower())}"><p class="eyebrow">spike {_t(report.name)}</p>'
+    code = f" · {_code(verdict.reasons[0].code)}" if verdict else ""
+    yield f'<header class="{_t(word.lower())}"><p class="eyebrow">spike {_t(report.name)}{code}</p>'
     yield f'<h1><span class="verdict">{_t(word)}</span> '
     if verdict is None:
         yield f"no verdict yet, phase {_t(report.phase)}</h1>"
@@ -77,9 +78,9 @@ def _head(report: Report) -> Iterator[str]:
         yield f'<span class="reason">{_t(verdict.reasons[0].sentence)}</span></h1>'
     yield f'<p class="hypothesis">{_marked(report)}</p>'
     if verdict is not None:
-        yield '<ul class="reasons">'
-        yield from (f"<li><code>{_t(r.code)}</code> {_t(r.sentence)}</li>" for r in verdict.reasons)
-        yield f'</ul><p class="next"><strong>Next:</strong> {_t(verdict.next_action)}</p>'
+        others = "".join(f"<li>{_code(r.code)} {_t(r.sentence)}</li>" for r in verdict.reasons[1:])
+        yield f'<ul class="reasons">{others}</ul>' if others else ""
+        yield f'<p class="next"><strong>Next:</strong> {_t(verdict.next_action)}</p>'
     if report.note:
         yield f'<p class="note"><strong>Note:</strong> {_t(report.note, 8000)}</p>'
     yield from (f'<p class="problem">{_t(text)}</p>' for text in report.problems)
@@ -107,7 +108,7 @@ def _picture(report: Report) -> Iterator[str]:
         ("circle", "approved"),
         ("cross", "rejected"),
     ):
-        yield f'<span class="key {style}"></span>{word}'
+        yield f'<span class="item"><span class="key {style}"></span>{word}</span>'
     yield "</figcaption></figure></section>"
 
 
@@ -264,10 +265,12 @@ def _reject(each: RejectLine) -> Iterator[str]:
     if each.reason:
         yield f"<blockquote>{_t(each.reason)}</blockquote>"
     yield f'<p class="meta">minute {minutes(each.minute)}</p>'
+    shown = ""
     for path, removed, added in each.parts:
         lines = [DiffLine("-", None, None, text) for text in split_text(removed)]
         lines += [DiffLine("+", None, None, text) for text in split_text(added)]
-        yield from _diff(path, lines)
+        yield from _diff("" if path == shown else path, lines)
+        shown = path
     yield "</article>"
 
 

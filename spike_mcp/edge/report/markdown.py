@@ -18,6 +18,8 @@ from spike_mcp.edge.text import safe, safe_line
 _MARKUP = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
 _LINE_START = re.compile(r"^(?:[#+=:-]|\d+(?=[.)]))")
 _OUTPUT_LINES = 30
+_BAR = re.compile(r"(?<!\\)\|")
+_BAR_SHOWN = r"\\|"
 _TICKS = re.compile(r"`+")
 
 
@@ -54,7 +56,12 @@ def code(text: str, limit: int = 500) -> str:
     shown = safe_line(text, limit)
     ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
     space = " " if shown[:1] in ("`", " ", "") or shown[-1:] in ("`", " ") else ""
-    return f"{ticks}{space}{shown}{space}{ticks}".replace("|", "\\|")
+    return f"{ticks}{space}{shown}{space}{ticks}"
+
+
+def row(*cells: str) -> str:
+    """A table row; a bar inside a code span would end its cell."""
+    return f"| {' | '.join(_BAR.sub(_BAR_SHOWN, cell) for cell in cells)} |"
 
 
 def fenced(lines: Iterable[str], language: str = "") -> list[str]:
@@ -90,23 +97,21 @@ def _facts(report: Report) -> Iterator[str]:
     yield "| | |"
     yield "|---|---|"
     spent = f"{minutes(report.elapsed_minutes)} of {minutes(report.total_minutes)} min"
-    yield f"| time | {spent} |"
     size = f"{report.lines}/{report.max_lines} lines"
-    yield f"| change | {counted(len(report.hunks), 'hunk')}, {size} |"
-    yield f"| measured by | {code(' '.join(report.measurement))} |"
-    yield f"| allowed | {', '.join(code(path) for path in report.allowed_paths)} |"
-    yield f"| oracle | {', '.join(code(path) for path in report.oracle)} |"
-    yield f"| baseline | {code(report.baseline)} |"
+    yield row("time", spent)
+    yield row("change", f"{counted(len(report.hunks), 'hunk')}, {size}")
+    yield row("measured by", code(" ".join(report.measurement)))
+    yield row("allowed", ", ".join(code(path) for path in report.allowed_paths))
+    yield row("oracle", ", ".join(code(path) for path in report.oracle))
+    yield row("baseline", code(report.baseline))
     result = report.verdict.result if report.verdict else {}
-    if result.get("evidence"):
-        yield f"| evidence | {plain(str(result['evidence']))} |"
-    for key in ("negative_control", "hidden_parts"):
-        if result.get(key) not in (None, "", "none"):
-            yield f"| {key.replace('_', ' ')} | {plain(str(result[key]))} |"
-    yield f"| sandbox | {plain(report.isolation)} |"
-    yield f"| approvals | {report.approval_strength} |"
-    yield f"| writer tier | {report.writer_tier} |"
-    yield f"| fingerprint | {plain(report.fingerprint)} |"
+    for key in ("evidence", "clean_run", "negative_control", "hidden_parts"):
+        if result.get(key) not in (None, "", "none", "not_run"):
+            yield row(key.replace("_", " "), plain(str(result[key])))
+    yield row("sandbox", plain(report.isolation))
+    yield row("approvals", report.approval_strength)
+    yield row("writer tier", report.writer_tier)
+    yield row("fingerprint", plain(report.fingerprint))
     yield ""
 
 
@@ -191,14 +196,17 @@ def _runs(report: Report) -> Iterator[Iterator[str]]:
 
 
 def _run_row(run: RunLine) -> str:
-    word = "green" if run.green else run.outcome
+    word = plain("green" if run.green else run.outcome)
     note = f" ({plain(run.note, 200)})" if run.note else ""
-    tests = (
-        f"{sum(o == 'passed' for _t, o in run.tests)}/{len(run.tests)} passed" if run.tests else ""
-    )
-    return (
-        f"| {run.id} | {plain(run.purpose)} | {minutes(run.begin)} | {run.seconds:.1f} "
-        f"| {plain(word)}{note} | {plain(run.evidence)} | {tests} |"
+    passed = sum(outcome == "passed" for _test, outcome in run.tests)
+    return row(
+        run.id,
+        plain(run.purpose),
+        minutes(run.begin),
+        f"{run.seconds:.1f}",
+        f"{word}{note}",
+        plain(run.evidence),
+        f"{passed}/{len(run.tests)} passed" if run.tests else "",
     )
 
 
@@ -242,7 +250,7 @@ def _timeline(report: Report) -> Iterator[str]:
     yield "| minute | who | what |"
     yield "|---|---|---|"
     for each in report.timeline:
-        yield f"| {each.minute:.1f} | {each.actor} | {plain(each.text)} |"
+        yield row(f"{each.minute:.1f}", each.actor, plain(each.text))
     yield ""
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.segment import Segment
 from textual import events
@@ -87,6 +87,7 @@ class ReviewApp(App[int]):
         self._one_thread = ThreadPoolExecutor(1, "spike-desk")
         self._keys: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._aside: asyncio.Task[None] | None = None
         self._shown_since = self._clock()
         self.view: View | None = None
         self.actions: Actions | None = None
@@ -110,10 +111,11 @@ class ReviewApp(App[int]):
         self._start(self._serve_keys())
         self._start(self._follow())
 
-    def _start(self, work: asyncio.Future[None] | object) -> None:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def on_desk(self, work: Callable[[], T]) -> T:
         """Run something on the desk's thread."""
@@ -173,6 +175,10 @@ class ReviewApp(App[int]):
         except Problem as problem:
             self.actions.refused(problem)
         self.paint()
+
+    async def look_now(self) -> None:
+        """Look at the spike now instead of at the next tick."""
+        await self._look(self._desk.look)
 
     def book_time(self) -> None:
         """Book the time since the last key on what is on the screen."""
@@ -234,7 +240,12 @@ class ReviewApp(App[int]):
             done(outcome)
             self.paint()
 
-        self._start(wait())
+        self._aside = self._start(wait())
+
+    async def aside_done(self) -> None:
+        """Wait for what `run_aside` started last (for tests and screenshots)."""
+        if self._aside is not None:
+            await self._aside
 
     async def on_unmount(self) -> None:
         """Leave no task behind; nothing is lost, for every decision is in the ledger."""

@@ -28,9 +28,12 @@ from spike_mcp.edge.tui.paint import (
     width_of,
     wrap,
 )
+from spike_mcp.session.view import MapHunk
 
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _LOW_MINUTES = 5
+WIDE = 90
+"""Columns from which words are said in full."""
 
 
 def hypothesis_lines(sealed: Sealed, width: int, limit: int, glyphs: Glyphs) -> list[Line]:
@@ -60,44 +63,63 @@ def token_pieces(text: str, tokens: Iterable[str]) -> list[Piece]:
     return [piece for piece in out if piece[0]]
 
 
-def title_line(review: Review, stacked: Sequence[Entry], width: int, glyphs: Glyphs) -> Line:
+def title_line(review: Review, shown: Sequence[MapHunk], width: int, glyphs: Glyphs) -> Line:
     """id, path, patch, state of what is shown; its place among the shown entries at the right."""
     entry = review.current
-    if entry is None:
+    if entry is None and not shown:
         return [(" nothing to review", "dim")]
     place = f"{review.position + 1}/{len(review.shown)} "
-    if len(stacked) > 1:
-        names = " ".join(each.short for each in stacked)
-        line: Line = [(f" {len(stacked)} hunks  ", "strong"), (names, "title")]
+    room = width - len(place) - 1
+    if len(shown) > 1:
+        names = " ".join(each.short for each in shown)
+        line: Line = [(f" {len(shown)} hunks  ", "strong"), (names, "title")]
+    elif shown:
+        line = _hunk_title(shown[0], room, glyphs)
     else:
-        line = _entry_title(entry, width - len(place) - 1, glyphs)
-    line = clip(line, width - len(place) - 1)
+        line = _entry_title(entry, room, glyphs)
+    line = clip(line, room)
     gap = width - width_of(line) - len(place)
     return [*line, (" " * gap, ""), (place, "dim")]
 
 
-def _entry_title(entry: Entry, width: int, glyphs: Glyphs) -> Line:
+def _hunk_title(each: MapHunk, width: int, glyphs: Glyphs) -> Line:
+    kind = KIND_WORDS[each.hunk.kind]
+    rest: Line = [
+        (f"  {glyphs.of(each.state)} {each.state}", each.state),
+        (f"  {'+'.join(each.patches[-4:])}", "dim"),
+        (f"  {kind}" if kind else "", "alarm"),
+        (f"  +{each.added} -{each.removed}", "dim"),
+    ]
+    return _titled(each.short, each.path, rest, width, glyphs)
+
+
+def _entry_title(entry: Entry | None, width: int, glyphs: Glyphs) -> Line:
+    if entry is None:
+        return []
     style = "outside" if entry.state == "out of band" else entry.state
-    state: Piece = (f"{glyphs.of(entry.state)} {entry.state}", style)
-    rest: Line = [("  ", ""), state]
-    if entry.hunk is not None:
-        kind = KIND_WORDS[entry.hunk.hunk.kind]
-        patches = "+".join(entry.hunk.patches[-4:])
-        rest += [(f"  {patches}", "dim"), (f"  {kind}" if kind else "", "alarm")]
-        rest.append((f"  +{entry.hunk.added} -{entry.hunk.removed}", "dim"))
-    lead: Line = [(" ", ""), (entry.short, "strong"), ("  " if entry.short else "", "")]
+    rest: Line = [(f"  {glyphs.of(entry.state)} {entry.state}", style)]
+    return _titled(entry.short, entry.path, rest, width, glyphs)
+
+
+def _titled(short: str, path: str, rest: Line, width: int, glyphs: Glyphs) -> Line:
+    lead: Line = [(" ", ""), (short, "strong"), ("  " if short else "", "")]
+    # The state is said whatever else has to go.
+    while len(rest) > 1 and width - width_of(lead) - width_of(rest) < 16:
+        rest = rest[:-1]
     room = width - width_of(lead) - width_of(rest)
-    path = fit_path(safe_line(entry.path, 400), max(room, 12), glyphs.more)
-    return [*lead, (path, "title"), *rest]
+    shown = fit_path(safe_line(path, 400), max(room, 8), glyphs.more)
+    return [*lead, (shown, "title"), *rest]
 
 
 def status_lines(
     sealed: Sealed, snapshot: Snapshot, width: int, glyphs: Glyphs, *, checkpoints: bool
 ) -> list[Line]:
     """Time, counts and lines; then the four checkpoints where there is room for them."""
-    first = _clock_parts(snapshot, width, glyphs)
-    first += [_counts(snapshot), _size(sealed, snapshot)]
-    lines = [[(" ", ""), *columns(first, width - 2, 3 if width >= 90 else 2)]]
+    wide = width >= WIDE
+    parts = [*_clock_parts(snapshot, width, glyphs), *_counts(snapshot, wide=wide)]
+    size = _size(sealed, snapshot, wide=wide)
+    parts.insert(-1, size)
+    lines = [[(" ", ""), *columns(parts, width - 2, 2)]]
     if checkpoints:
         room = (width - 6) // 4
         parts = [_checkpoint(name, snapshot, room, glyphs) for name in snapshot.status.checkpoints]
@@ -125,28 +147,26 @@ def _clock_parts(snapshot: Snapshot, width: int, glyphs: Glyphs) -> list[Line]:
     return [total, writes]
 
 
-def _counts(snapshot: Snapshot) -> Line:
+def _counts(snapshot: Snapshot, *, wide: bool) -> list[Line]:
     now = snapshot.status
     parts: list[Line] = [
         [(f"{now.pending} pending", "pending" if now.pending else "dim")],
         [(f"{now.approved} approved", "approved" if now.approved else "dim")],
-        [(f"{snapshot.rejected} rejected", "dim")],
+        [(f"{snapshot.rejected} {'rejected' if wide else 'rej'}", "dim")],
     ]
     if now.withdrawn:
-        parts.append([(f"{now.withdrawn} withdrawn", "withdrawn")])
+        parts.insert(0, [(f"{now.withdrawn} withdrawn", "withdrawn")])
     if snapshot.outside:
-        parts.append([(f"{len(snapshot.outside)} out of band", "outside")])
-    line: Line = []
-    for part in parts:
-        line += [*([("  ", "")] if line else []), *part]
-    return line
+        parts.insert(0, [(f"{len(snapshot.outside)} out of band", "outside")])
+    return parts
 
 
-def _size(sealed: Sealed, snapshot: Snapshot) -> Line:
+def _size(sealed: Sealed, snapshot: Snapshot, *, wide: bool) -> Line:
     lines, limit = snapshot.map.lines, sealed.max_lines
+    text = lines_text(lines, limit) if wide else f"{lines}/{limit}"
     if lines >= limit:
-        return [(f"{lines_text(lines, limit)}: PARK", "alarm")]
-    return [(lines_text(lines, limit), "")]
+        return [(f"{text}{':' if wide else ''} PARK", "alarm")]
+    return [(text if wide else f"{text} lines", "")]
 
 
 def _checkpoint(name: str, snapshot: Snapshot, room: int, glyphs: Glyphs) -> Line:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from spike_mcp.core import tags
 from spike_mcp.core.codes import Problem, Refusal
-from spike_mcp.edge.present import Glyphs, counted
+from spike_mcp.edge.present import Glyphs, counted, reason_of
 from spike_mcp.edge.shown import flag_words
 from spike_mcp.edge.text import safe_line
 from spike_mcp.edge.tui.lineedit import LineEdit
@@ -72,12 +72,10 @@ class Box:
         said: list[Line] = [[(" ! ", "alarm"), *line] for line in self._message(width)]
         above, below = self.above(width, glyphs), self.below(width, glyphs)
         keys: list[Line] = [[(" " + self.keys_line(), "dim")]]
-        fixed = len(typed) + len(said) + 1
-        room = max(0, rows - fixed)
-        above = above[:room]
-        below = below[: max(0, room - len(above))]
-        keys = keys[: max(0, room - len(above) - len(below))]
-        return [head, *above, *typed, *said, *below, *keys][:rows]
+        room = max(0, rows - len(typed) - len(said) - 1)
+        over, under = _share(len(above), len(below), room)
+        keys = keys[: max(0, room - over - under)]
+        return [head, *above[:over], *typed, *said, *below[:under], *keys][:rows]
 
     def _message(self, width: int) -> list[Line]:
         if not self.message:
@@ -146,14 +144,14 @@ class TagBox(Box):
     @property
     def rationale(self) -> str:
         """What the agent said these hunks are for."""
-        return self.hunks[0].rationale if self.hunks else ""
+        return reason_of(self.hunks[0]) if self.hunks else ""
 
     def above(self, width: int, glyphs: Glyphs) -> list[Line]:
         """The words a tag may name; those it names already stand out."""
         used = tags.shared_tokens(self.edit.text, self.tokens)
         line: Line = [(" words: ", "dim")]
         for token in self.tokens:
-            mark = glyphs.approved if token in used else ""
+            mark = glyphs.marked if token in used else ""
             line += [(f"{mark}{token}", "used" if token in used else "token"), ("  ", "")]
         lines = wrap(line, width - 1, 8)[:2]
         if self.changed:
@@ -168,7 +166,7 @@ class TagBox(Box):
         if not self.revealed:
             hint = f" the agent's reason: shown after {OWN_WORDS} words of your own"
             return [*lines, [(hint, "dim")]]
-        said: Line = [(" the agent said: ", "dim"), (safe_line(self.rationale, 600), "note")]
+        said: Line = [(" the agent said: ", "dim"), (self.rationale, "note")]
         return [*lines, *wrap(said, width - 1, 3)[:2]]
 
     def _judged(self, glyphs: Glyphs) -> Line:
@@ -304,6 +302,15 @@ class ConfirmBox(Box):
         """What Enter will do."""
         del glyphs
         return [[(" ", ""), *line] for note in self.notes for line in wrap([(note, "")], width - 2)]
+
+
+def _share(above: int, below: int, room: int) -> tuple[int, int]:
+    """How many lines over and under the typed one are shown: one of each before more of any."""
+    first_below = min(below, 1, room)
+    over = min(above, room - first_below)
+    if over > 1 and first_below < below:
+        over = max(1, min(over, room - first_below - (below - first_below)))
+    return over, min(below, room - over)
 
 
 def reject_notes(

@@ -33,7 +33,9 @@ class Deeds(Base):
 
     def _leave(self, box: Box) -> None:
         if isinstance(box, TagBox):
-            self._drafts.update({each.id: box.edit.text for each in box.hunks})
+            # A hunk that changed meanwhile has another id; its file still knows what was typed.
+            keep = [each.path if box.changed else each.id for each in box.hunks]
+            self._drafts.update(dict.fromkeys(keep, box.edit.text))
         if isinstance(box, FilterBox):
             self._view.review.set_filter("")
         self._close()
@@ -103,8 +105,9 @@ class Deeds(Base):
 
     def _offer(self, box: TagBox, hunks: tuple[MapHunk, ...]) -> None:
         """Put a draft of this review, the tag, or the old tag of a lapse into the box."""
-        draft = self._drafts.get(hunks[0].id, "")
-        old = hunks[0].tag or "; ".join(hunks[0].old_tags[:1])
+        first = hunks[0]
+        draft = self._drafts.get(first.id, "") or self._drafts.pop(first.path, "")
+        old = first.tag or "; ".join(first.old_tags[:1])
         offered = draft or old
         if offered:
             box.edit.insert(offered)

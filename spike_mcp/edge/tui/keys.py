@@ -31,7 +31,7 @@ KEYS: tuple[Key, ...] = (
     Key(("space",), "space", "mark", "mark", "mark or unmark this hunk"),
     Key(("*",), "*", "mark_same", "same", "mark every hunk with the same changed lines"),
     Key(("/",), "/", "filter", "find", "show only what holds these words (path, id, state, text)"),
-    Key(("T",), "T", "test", "test", "run the test: on work/, or on what is approved if all is"),
+    Key(("T",), "T", "test", "test", "run the test on work/; once nothing is pending, on what is approved"),
     Key(("j", "]"), "j ]", "next", "", "next hunk"),
     Key(("k", "["), "k [", "previous", "", "previous hunk"),
     Key(("}",), "}", "next_file", "", "next file"),

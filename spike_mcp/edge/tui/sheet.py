@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from spike_mcp.core.unsafe import is_hidden
-from spike_mcp.edge.present import KIND_WORDS, Glyphs, patch_of
+from spike_mcp.edge.present import KIND_WORDS, Glyphs, patch_of, reason_of
 from spike_mcp.edge.shown import Note, ShownHunk, notes_of, tail_words
 from spike_mcp.edge.text import safe, safe_line
 from spike_mcp.edge.tui import syntax
@@ -55,7 +55,8 @@ class Sheet:
         self.options = options
         self.ends: dict[int, str] = {}
         self.starts: dict[str, int] = {}
-        self.first_changes: dict[str, int] = {}
+        self.first_changes: dict[str, tuple[int, int]] = {}
+        """First and last row of a hunk's first region, by id."""
         self.widest = 0
         self._blocks: list[tuple[Line, ...] | _Code] = []
         self._tops: list[int] = []
@@ -72,7 +73,7 @@ class Sheet:
     @property
     def gutter(self) -> int:
         """Cells before the code: numbers, region mark, sign, blank."""
-        return self._digits * (2 if self._two_numbers else 1) + self._two_numbers + 4
+        return self._digits * (2 if self._two_numbers else 1) + self._two_numbers + 5
 
     @property
     def code_width(self) -> int:
@@ -99,7 +100,7 @@ class Sheet:
             tag: Line = [("your tag: ", "dim"), (safe_line(each.tag, 400), "approved")]
             self._add(tuple(wrap(tag, self.options.width, 10)))
             if each.rationale:
-                said: Line = [("the agent said: ", "dim"), (safe_line(each.rationale, 400), "dim")]
+                said: Line = [("the agent said: ", "dim"), (reason_of(each), "dim")]
                 self._add(tuple(wrap(said, self.options.width, 16)))
         if not self.options.stacked:
             header = each.hunk.header or self._whole_file(shown)
@@ -140,8 +141,6 @@ class Sheet:
         key = shown.lines[index].key
         if shown.starts_region(index) and shown.mixed:
             self._add((self._label(shown, index),))
-        if key is not None and shown.each.id not in self.first_changes:
-            self.first_changes[shown.each.id] = self.height
         text = self._display(shown, index)
         hang = self._hang(shown, index)
         self.widest = max(self.widest, cells(text))
@@ -149,6 +148,9 @@ class Sheet:
             cut_points(text, self.code_width, self.code_width - hang) if self.options.wrap else (0,)
         )
         self._add(_Code(shown, index, cuts, hang))
+        if key is not None and key == shown.each.regions[0].key:
+            first, _last = self.first_changes.get(shown.each.id, (self.height - len(cuts), 0))
+            self.first_changes[shown.each.id] = (first, self.height - 1)
         if shown.text(index).ending == "none":
             gutter = " " * self.gutter
             self._add(([(gutter, ""), ("\\ no newline at the end of the file", "blank")],))
@@ -271,7 +273,7 @@ class Sheet:
         state = shown.state(index)
         mark = self.options.glyphs.of(state) if state and shown.mixed else " "
         sign = {"+": "plus", "-": "minus", " ": ""}[line.sign]
-        return [(numbers, "number"), (mark, state), (line.sign, sign), (" ", "")]
+        return [(numbers, "number"), (f"{mark} ", state), (line.sign, sign), (" ", "")]
 
     def end_words(self, shown: ShownHunk, index: int) -> str:
         """What stands invisibly at a line's end, in words."""

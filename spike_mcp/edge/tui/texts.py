@@ -63,7 +63,7 @@ def instead(entry: Entry | None, review: Review, snapshot: Snapshot, width: int)
             ),
             width,
         )
-    tags = "; ".join(a.tag for a in entry.withdrawn.approvals) if entry.withdrawn else ""
+    tags = entry.withdrawn.tag if entry.withdrawn else ""
     return _paragraphs(
         (
             f'You approved this as "{safe_line(tags, 400)}". The agent took it out of the diff '

@@ -22,7 +22,7 @@ from spike_mcp.edge.tui.paint import Line, filled, wrap
 from spike_mcp.edge.tui.sheet import Options, Sheet
 from spike_mcp.session.view import MapHunk
 
-WIDE = 90
+WIDE = bars.WIDE
 """Columns from which the list stands at the left."""
 
 TALL = 30
@@ -122,15 +122,14 @@ class View:
         sheet, rows = self.sheet, self.plan.pane.height
         current = self.review.current
         key = current.key if current is not None else ""
-        first = sheet.first_changes.get(key, 0)
-        start = sheet.starts.get(key, 0)
+        first, last = sheet.first_changes.get(key, (0, 0))
         self.sideways = 0
-        if sheet.height <= rows or (len(self.on_show) == 1 and first < rows):
+        if sheet.height <= rows or (len(self.on_show) == 1 and last < rows):
             self.scroll = 0
         elif len(self.on_show) > 1:
-            self.scroll = start
+            self.scroll = sheet.starts.get(key, 0)
         else:
-            self.scroll = max(0, first - rows + max(2, rows // 2))
+            self.scroll = max(0, min(first - 1, last - rows + 2))
         self._clamp()
 
     def scroll_by(self, rows: int) -> None:
@@ -255,10 +254,7 @@ class View:
 
     def _pane_lines(self, plan: Plan) -> list[Line]:
         rect = plan.pane
-        shown = [e for e in self.review.chosen if e.hunk] if len(self.on_show) > 1 else []
-        if self.review.approved_only and not self.pinned:
-            shown = []
-        title = bars.title_line(self.review, shown, rect.width, self.glyphs)
+        title = bars.title_line(self.review, self.on_show, rect.width, self.glyphs)
         lines = [filled(title, rect.width, "bar")]
         if not self.on_show:
             lines += [filled(line, rect.width, "text") for line in self._instead(rect)]

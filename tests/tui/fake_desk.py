@@ -34,24 +34,24 @@ def entry(hunk, patch="P1", rationale="", **more):
             Flagged(s.name, region.new_start + s.line_no, s.excerpt)
             for s in flags.flags(region.path, region.removed, region.added)
         ]
-    values = dict(
-        hunk=hunk,
-        id=hunk.id,
-        short="",
-        state="pending",
-        tag="",
-        region_states=("pending",) * len(hunk.regions),
-        approvals=(),
-        old_tags=(),
-        why="",
-        patches=(patch,),
-        rationale=rationale,
-        flags=tuple(found),
-        comments=(),
-        view=view_sha256(hunk),
-        context_changed=False,
-        resubmitted=False,
-    )
+    values = {
+        "hunk": hunk,
+        "id": hunk.id,
+        "short": "",
+        "state": "pending",
+        "tag": "",
+        "region_states": ("pending",) * len(hunk.regions),
+        "approvals": (),
+        "old_tags": (),
+        "why": "",
+        "patches": (patch,),
+        "rationale": rationale,
+        "flags": tuple(found),
+        "comments": (),
+        "view": view_sha256(hunk),
+        "context_changed": False,
+        "resubmitted": False,
+    }
     return MapHunk(**(values | more))
 
 
@@ -73,8 +73,7 @@ def make_map(entries, withdrawn=()):
         same.setdefault(each.changed_lines, []).append(each.short)
     return HunkMap(
         tuple(
-            replace(e, twins=tuple(t for t in same[e.changed_lines] if t != e.short))
-            for e in named
+            replace(e, twins=tuple(t for t in same[e.changed_lines] if t != e.short)) for e in named
         ),
         tuple(withdrawn),
     )
@@ -84,7 +83,9 @@ def map_of(files: Files, rationale="surface the header", patches=None):
     found = []
     for number, (path, (base, work)) in enumerate(sorted(files.items()), 1):
         patch = (patches or {}).get(path, f"P{number}")
-        found += [entry(h, patch, rationale) for h in hunks(path, base, work, diff(path, base, work))]
+        found += [
+            entry(h, patch, rationale) for h in hunks(path, base, work, diff(path, base, work))
+        ]
     return make_map(found)
 
 
@@ -93,28 +94,28 @@ def status_of(current, **more):
     used = {"setup": 11.3, "reproduce": 19.0, "attempt": 12.4, "verify": 0.0}
     allowed = {"setup": 15.0, "reproduce": 25.0, "attempt": 30.0, "verify": 15.0}
     met = {"setup": True, "reproduce": True, "attempt": None, "verify": None}
-    values = dict(
-        spike="retry-after",
-        root="/spikes/retry-after",
-        phase="attempt",
-        checkpoint="attempt",
-        elapsed=51 * 60 + 48.0,
-        remaining=38 * 60 + 12.0,
-        writes_close_in=17 * 60 + 36.0,
-        pending=pending,
-        approved=len(current.hunks) - pending,
-        withdrawn=len(current.withdrawn),
-        out_of_band=0,
-        hypothesis=HYPOTHESIS,
-        tag_tokens=TOKENS,
-        allowed=("src/",),
-        measurement=("python", "-m", "pytest"),
-        runs_left=58,
-        last_run=None,
-        running="",
-        approval_strength="none",
-        writer_tier="configured",
-        checkpoints={
+    values = {
+        "spike": "retry-after",
+        "root": "/spikes/retry-after",
+        "phase": "attempt",
+        "checkpoint": "attempt",
+        "elapsed": 51 * 60 + 48.0,
+        "remaining": 38 * 60 + 12.0,
+        "writes_close_in": 17 * 60 + 36.0,
+        "pending": pending,
+        "approved": len(current.hunks) - pending,
+        "withdrawn": len(current.withdrawn),
+        "out_of_band": 0,
+        "hypothesis": HYPOTHESIS,
+        "tag_tokens": TOKENS,
+        "allowed": ("src/",),
+        "measurement": ("python", "-m", "pytest"),
+        "runs_left": 58,
+        "last_run": None,
+        "running": "",
+        "approval_strength": "none",
+        "writer_tier": "configured",
+        "checkpoints": {
             name: {
                 "used_minutes": used[name],
                 "allowed_minutes": allowed[name],
@@ -123,11 +124,11 @@ def status_of(current, **more):
             }
             for name in used
         },
-        unknowns=(),
-        verdict="",
-        done=False,
-        total_minutes=90.0,
-    )
+        "unknowns": (),
+        "verdict": "",
+        "done": False,
+        "total_minutes": 90.0,
+    }
     return Status(**(values | more))
 
 
@@ -162,7 +163,9 @@ class FakeDesk:
         for now in self.map.hunks:
             if now.id == each.id and now.view == each.view:
                 return now
-        raise Problem(Refusal.HUNK_CHANGED, f"{each.short} is not in the diff any more", "look again")
+        raise Problem(
+            Refusal.HUNK_CHANGED, f"{each.short} is not in the diff any more", "look again"
+        )
 
     def _replace(self, old, new=None):
         self.history.append(self.map)
