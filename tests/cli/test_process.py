@@ -131,6 +131,15 @@ _PLAIN_SLOW = {
 }
 
 
+def test_run_ends_as_the_agent_did_or_with_71_if_there_was_none(started: Open) -> None:
+    done = process("run", "--", "sh", "-c", "exit 7", stdin=subprocess.DEVNULL)
+    assert done.returncode == 7, done.stderr
+    none = process("run", "--", "/no/such/agent", stdin=subprocess.DEVNULL)
+    assert none.returncode == 71 and "Traceback" not in none.stderr
+    judged = process("run", "--exit", "verdict", "--", "true", stdin=subprocess.DEVNULL)
+    assert judged.returncode == 10, judged.stderr
+
+
 def test_an_unplanned_error_leaves_a_log_and_exits_70(
     opened: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

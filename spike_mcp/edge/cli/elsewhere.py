@@ -55,14 +55,14 @@ def _run_options(parser: Parser) -> None:
         default="proxy",
         help="proxy: only what the client needs; host: weaker, and said so in the verdict",
     )
+    parser.many("--allow", "HOST:PORT", "something more that the proxy lets through")
+    parser.many("--env", "NAME", "a variable of yours that the agent gets too")
     parser.add_argument(
         "--exit",
         choices=("agent", "verdict"),
         default="agent",
         help="whose exit status becomes this command's",
     )
-    parser.many("--allow", "HOST:PORT", "something else that the agent may reach")
-    parser.many("--env", "NAME", "a variable of yours that the agent gets")
 
 
 def _run(context: Context) -> int:
@@ -78,7 +78,7 @@ def _run(context: Context) -> int:
     spike = context.spike()
     done: int = part("run")(
         spike,
-        client=args.client,
+        client=args.client or None,
         command=command,
         network=args.network,
         exit_with=args.exit,
