@@ -19,8 +19,8 @@ class Runner(StrEnum):
 _PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)?)?t?")
 # Interpreter options that take a value; `-m` ends the options.
 _WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
-_WRAPPERS = frozenset({"uv", "poetry", "pdm", "pipenv", "hatch", "rye"})
-_MODULES = {"pytest": Runner.PYTEST, "unittest": Runner.UNITTEST}
+_PYTEST = frozenset({"pytest", "py.test"})
+_MODULES = {"pytest": Runner.PYTEST, "py.test": Runner.PYTEST, "unittest": Runner.UNITTEST}
 
 
 def _program(argument: str) -> str:
@@ -41,21 +41,25 @@ def _python_module(arguments: Sequence[str]) -> str:
 
 
 def detect(argv: Sequence[str]) -> Runner:
-    """The runner that `argv` starts; PLAIN whenever it is not plain to see."""
-    arguments = list(argv)
-    if len(arguments) > 2 and _program(arguments[0]) in _WRAPPERS and arguments[1] == "run":
-        arguments = arguments[2:]
-    if not arguments:
+    """The runner that `argv` starts; PLAIN whenever it is not plain to see.
+
+    Wrappers (`uv run`, `poetry run`, `tox`) are plain commands: what they start is decided by files
+    that no adapter reads.
+    """
+    if not argv:
         return Runner.PLAIN
-    program, rest = _program(arguments[0]), arguments[1:]
+    program, rest = _program(argv[0]), argv[1:]
     if _PYTHON.fullmatch(program):
+        if rest and _program(rest[0]) in _PYTEST:
+            return Runner.PYTEST
         return _MODULES.get(_python_module(rest), Runner.PLAIN)
-    if program in ("pytest", "py.test"):
+    if program in _PYTEST:
         return Runner.PYTEST
-    if program == "cargo" and rest and rest[0].startswith("+"):
-        rest = rest[1:]
-    if program in ("go", "cargo") and rest[:1] == ["test"]:
-        return Runner(program)
-    if program == "node" and "--test" in rest:
+    words = [word for word in rest if not word.startswith("+")]
+    if program == "go" and "test" in words[:3] and "-c" not in words:
+        return Runner.GO
+    if program == "cargo" and words[:1] in (["test"], ["t"]) and "--no-run" not in words:
+        return Runner.CARGO
+    if program == "node" and "--test" in words:
         return Runner.NODE
     return Runner.PLAIN

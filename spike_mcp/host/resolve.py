@@ -11,40 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spike_mcp.core.codes import Problem, Usage
-from spike_mcp.host.evidence.python import is_python, module_at
+from spike_mcp.core.runners import Runner, detect
+from spike_mcp.host.evidence.python import is_python
 from spike_mcp.host.places import Found, Toolchains, script_line, system
 from spike_mcp.host.sandbox.model import Places
 
-_PYTEST = frozenset({"pytest", "py.test"})
 # What a plain command (make, npm, sh) may start: each is found and put on the PATH inside.
 _PLAIN_TOOLS = ("python3", "python", "node", "cargo", "go")
-
-
-def runner_of(argv: Sequence[str]) -> str:
-    """pytest, unittest, go, cargo, node or plain: which adapter reads this command (spec 11)."""
-    name = os.path.basename(argv[0])
-    if name in _PYTEST:
-        return "pytest"
-    if is_python(name):
-        return _python_runner(argv)
-    words = [word for word in argv[1:] if not word.startswith("+")]
-    if name == "go" and "test" in words[:3] and "-c" not in words:
-        return "go"
-    if name == "cargo" and words[:1] in (["test"], ["t"]) and "--no-run" not in words:
-        return "cargo"
-    if name == "node" and "--test" in words:
-        return "node"
-    return "plain"
-
-
-def _python_runner(argv: Sequence[str]) -> str:
-    at = module_at(argv)
-    if at is not None:
-        module = argv[at]
-        return "pytest" if module in _PYTEST else "unittest" if module == "unittest" else "plain"
-    if len(argv) > 1 and os.path.basename(argv[1]) in _PYTEST:
-        return "pytest"
-    return "plain"
 
 
 def resolve(
@@ -64,11 +37,11 @@ def resolve(
         raise Problem(Usage.INVALID_CONTRACT, "the measurement command is empty")
     program = _find(argv[0], cwd, environ)
     tools = Toolchains(cwd, environ, tuple(trees))
-    runner = runner_of(argv)
+    runner = detect(argv)
     if is_python(argv[0]):
         found, real = tools.python(program)
         return _places(found, (real, *argv[1:]))
-    if runner in ("go", "cargo", "node"):
+    if runner in (Runner.GO, Runner.CARGO, Runner.NODE):
         found, real = getattr(tools, runner)(program)
         return _places(found, (real, *(word for word in argv[1:] if not word.startswith("+"))))
     return _script(program, argv, tools)

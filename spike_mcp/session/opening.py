@@ -508,7 +508,7 @@ def _dry_run(spike: Spike, on_progress: Progress) -> tuple[str, ...]:
         contract.measurement.argv, spike.work, os.environ, (str(spike.work), contract.repository)
     )
     result = Run.start(_dry_spec(spike, places)).wait()
-    tail = result.tail.decode("utf-8", "backslashreplace")[-1500:]
+    tail = result.ending(1500)
     if result.outcome is RunOutcome.COLLECTION_ERROR:
         if contract.accept_collection_error:
             return ("the tests can't be collected yet: recorded as a weaker red",)

@@ -16,7 +16,12 @@ from spike_mcp.core import layout, negative
 from spike_mcp.core.codes import Problem
 from spike_mcp.core.vectors import parse as parse_vectors
 from spike_mcp.core.verdict import Clean, Control, Twin
-from spike_mcp.host.evidence import RunOutcome, red_ids
+from spike_mcp.host.evidence import (
+    RunOutcome,
+    judge_control,
+    judge_written_control,
+    passed_functions,
+)
 from spike_mcp.host.measure import Run, RunResult, RunSpec
 from spike_mcp.host.sandbox import Places
 from spike_mcp.host.scoring import scoring_copy
@@ -143,23 +148,9 @@ def _with_controls(spike: Spike, done: Score, on_progress: Progress) -> Score:
 
 def _human_control(spike: Spike, path: str, sha: str) -> tuple[Control, str]:
     result = _run_replaced(spike, {path: spike.judge / layout.BLOBS / sha})
-    kind = _judged(result, honest=_failed_honestly(result))
+    told = judge_written_control(result.outcome, result.evidence, result.exit_code, result.signal)
+    kind = Control(told.value)
     return kind, f"{path} (written by a human): {kind.value}"
-
-
-def _failed_honestly(result: RunResult) -> bool:
-    """Red as a test is red: ids failed in their call, or an ordinary exit status."""
-    if result.outcome is not RunOutcome.FAILED or result.signal is not None:
-        return False
-    if result.evidence.kind == "exit_code":
-        return result.exit_code is not None and 1 <= result.exit_code <= 125
-    return bool(red_ids(result.evidence))
-
-
-def _judged(result: RunResult, *, honest: bool) -> Control:
-    if result.outcome is RunOutcome.PASSED:
-        return Control.FOOLED
-    return Control.HONEST if honest else Control.INCONCLUSIVE
 
 
 def _generated(spike: Spike, done: Score) -> tuple[negative.Control, ...]:
@@ -173,7 +164,9 @@ def _generated(spike: Spike, done: Score) -> tuple[negative.Control, ...]:
         if data is None or not path.endswith(".py"):
             continue
         loaded = [each for each in result.evidence.loaded if each not in sealed]
-        found += negative.controls(path, data, loaded, _passed(result, path), _pick)
+        found += negative.controls(
+            path, data, loaded, passed_functions(result.evidence, path), _pick
+        )
     return tuple(found[i] for i in sorted(_pick(len(found), min(len(found), negative.MOST))))
 
 
@@ -181,39 +174,10 @@ def _pick(bound: int, count: int) -> list[int]:
     return secrets.SystemRandom().sample(range(bound), min(count, bound))
 
 
-def _passed(result: RunResult, path: str) -> set[str]:
-    """Qualified names of the functions of `path` that passed in every parameter set."""
-    names: dict[str, bool] = {}
-    for test, outcome in result.evidence.outcomes.items():
-        name = _function(result.evidence.kind, test, path)
-        if name:
-            names[name] = names.get(name, True) and outcome == "passed"
-    return {name for name, passed in names.items() if passed}
-
-
-def _function(kind: str, test: str, path: str) -> str:
-    """`a/t.py::TestA::test_b[1]` or `a.t.TestA.test_b` to `TestA.test_b`; "" = of another file."""
-    if kind == "pytest":
-        file, _sep, rest = test.partition("::")
-        return rest.partition("[")[0].replace("::", ".") if file == path else ""
-    module = path.removesuffix(".py").replace("/", ".")
-    for prefix in (module, module.rpartition(".")[2]):
-        if test.startswith(prefix + "."):
-            return test[len(prefix) + 1 :]
-    return ""
-
-
 def _generated_control(spike: Spike, control: negative.Control) -> tuple[Control, str]:
     sha = spike.blobs.put(control.source)
     result = _run_replaced(spike, {control.path: spike.judge / layout.BLOBS / sha})
-    at_line = any(
-        failure.path == control.path
-        and control.line <= failure.line <= control.end_line
-        and failure.exception.rpartition(".")[2] == "AssertionError"
-        and failure.direct
-        for failure in result.evidence.failures.values()
-    )
-    kind = _judged(result, honest=result.outcome is RunOutcome.FAILED and at_line)
+    kind = Control(judge_control(control, result.evidence, result.outcome).value)
     where = f"{control.path}:{control.line}"
     return kind, f"{where} expecting {control.after} for {control.before}: {kind.value}"
 

@@ -188,7 +188,7 @@ def _run_setup(spike: Spike, on_progress: Progress) -> None:
         ticket = runs.claim(tx, "setup", spec, spike.tree_digest())
     result = _run(spike, ticket, on_progress)
     if result.outcome is not RunOutcome.PASSED:
-        tail = result.tail.decode("utf-8", "backslashreplace")[-1500:]
+        tail = result.ending(1500)
         failed = Problem(
             Refusal.SETUP_FAILED,
             f"the setup command ended with {result.exit_code} ({result.outcome.value})",
@@ -292,7 +292,7 @@ def _broken(result: RunResult) -> Problem | None:
     code = result.exit_code
     shell = result.evidence.kind == "exit_code" and (code is None or code >= 126)
     if result.outcome in stopped or shell or result.signal is not None:
-        tail = result.tail.decode("utf-8", "backslashreplace")[-800:]
+        tail = result.ending(800)
         return Problem(
             Refusal.SETUP_FAILED,
             f"the measurement did not run as a test: {result.outcome.value}, exit code {code}"

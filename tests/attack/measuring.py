@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spike_mcp.core.runners import detect
 from spike_mcp.host.measure import Run, RunResult, RunSpec
-from spike_mcp.host.resolve import resolve, runner_of
+from spike_mcp.host.resolve import resolve
 from spike_mcp.host.sandbox.model import Limits
 
 # pytest without the slow plugins of this project's own environment.
@@ -36,7 +37,7 @@ def spec(tree: Path, argv: Sequence[str], **changes: Any) -> RunSpec:
     limits = changes.pop("limits", Limits(wall_seconds=wall))
     places = resolve(argv, tree, environ, at)
     return RunSpec(
-        tree=tree, mount_at=at, places=places, runner=runner_of(argv), limits=limits, **changes
+        tree=tree, mount_at=at, places=places, runner=detect(argv), limits=limits, **changes
     )
 
 

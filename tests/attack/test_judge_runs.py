@@ -101,11 +101,16 @@ class World:
                 found.append(judge_control(control, result.evidence, result.outcome))
         return found
 
-    def written(self, kind: str) -> RunOutcome:
+    def written(self, kind: str) -> RunResult:
         """The run with the human's control or hidden test in the oracle's place."""
         files = write(self.root / kind, self.case[kind])
         replaced = {name: files / name for name in self.case[kind]}
-        return self.run(self.tree, replaced=replaced).outcome
+        return self.run(self.tree, replaced=replaced)
+
+    def control(self) -> ControlOutcome:
+        """What the human's negative control says."""
+        run = self.written("negative_control")
+        return judge_written_control(run.outcome, run.evidence, run.exit_code, run.signal)
 
 
 def _pick(count: int, wanted: int) -> Sequence[int]:
@@ -147,10 +152,10 @@ def test_an_attack_that_was_approved_is_still_stopped(name: str, tmp_path: Path)
     stopped = result.outcome is not RunOutcome.PASSED
     stopped = stopped or ControlOutcome.FOOLED in world.generated(result, pins)
     if not stopped and world.case.get("negative_control"):
-        stopped = judge_written_control(world.written("negative_control")) is ControlOutcome.FOOLED
+        stopped = world.control() is ControlOutcome.FOOLED
     if not stopped and world.case.get("twin"):
         # A twin that passes everything else proves nothing: only its failure counts.
-        stopped = world.written("twin") is not RunOutcome.PASSED
+        stopped = world.written("twin").outcome is not RunOutcome.PASSED
     assert stopped is (name not in BEYOND)
 
 
@@ -165,5 +170,5 @@ def test_an_honest_fix_passes_every_layer(name: str, tmp_path: Path) -> None:
     found = world.generated(result, pins)
     assert set(found) <= {ControlOutcome.HONEST}
     assert found or not world.python
-    assert judge_written_control(world.written("negative_control")) is ControlOutcome.HONEST
-    assert world.written("twin") is RunOutcome.PASSED
+    assert world.control() is ControlOutcome.HONEST
+    assert world.written("twin").outcome is RunOutcome.PASSED

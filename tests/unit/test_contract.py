@@ -18,7 +18,7 @@ from spike_mcp.core.contract import (
 from spike_mcp.core.paths import PathClass, RepoPath
 from spike_mcp.core.runners import Runner, detect
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors/gate.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors/write_gate.json").read_text())
 FULL = "reading the header makes Retry-After visible within 25 minutes, measured by "
 
 
@@ -151,7 +151,7 @@ def test_budgets_that_make_no_sense_are_refused(given: dict[str, float]) -> None
     [
         ("python -m pytest x", "pytest"), ("python3.11 -B -X dev -m pytest", "pytest"),
         (".venv/bin/python -m unittest t", "unittest"), ("pytest", "pytest"),
-        ("uv run pytest -q", "pytest"), ("python -c -m pytest", "plain"),
+        ("uv run pytest -q", "plain"), ("python -c -m pytest", "plain"),
         ("python x.py -m pytest", "plain"), ("coverage run -m pytest", "plain"),
         ("go test ./...", "go"), ("go vet", "plain"), ("cargo +nightly test", "cargo"),
         ("node --test lib", "node"), ("npm test", "plain"), ("make -s check", "plain"),

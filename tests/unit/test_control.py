@@ -90,13 +90,21 @@ def test_a_function_passed_only_if_every_parameter_set_did() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "want"),
+    ("outcome", "code", "want"),
     [
-        (RunOutcome.PASSED, ControlOutcome.FOOLED),
-        (RunOutcome.FAILED, ControlOutcome.HONEST),
-        (RunOutcome.MISMATCH, ControlOutcome.INCONCLUSIVE),
-        (RunOutcome.COLLECTION_ERROR, ControlOutcome.INCONCLUSIVE),
+        (RunOutcome.PASSED, 0, ControlOutcome.FOOLED),
+        (RunOutcome.FAILED, 1, ControlOutcome.HONEST),
+        (RunOutcome.FAILED, 127, ControlOutcome.INCONCLUSIVE),
+        (RunOutcome.MISMATCH, 0, ControlOutcome.INCONCLUSIVE),
+        (RunOutcome.COLLECTION_ERROR, 2, ControlOutcome.INCONCLUSIVE),
     ],
 )
-def test_a_written_control_must_fail(outcome: RunOutcome, want: ControlOutcome) -> None:
-    assert judge_written_control(outcome) is want
+def test_a_written_control_must_fail_as_a_test_fails(
+    outcome: RunOutcome, code: int, want: ControlOutcome
+) -> None:
+    assert judge_written_control(outcome, Evidence(), code) is want
+
+
+def test_a_written_control_that_crashed_proves_nothing() -> None:
+    found = judge_written_control(RunOutcome.FAILED, Evidence(), 139, signal=11)
+    assert found is ControlOutcome.INCONCLUSIVE

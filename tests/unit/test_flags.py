@@ -8,7 +8,7 @@ import pytest
 
 from spike_mcp.core.flags import flags
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors/gate.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors/write_gate.json").read_text())
 SOURCES = Path(__file__).parents[2] / "spike_mcp"
 
 

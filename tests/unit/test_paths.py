@@ -19,7 +19,7 @@ from spike_mcp.core.paths import (
 )
 from spike_mcp.core.runners import detect
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors/gate.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors/write_gate.json").read_text())
 PYTEST = ("python", "-m", "pytest", "tests/test_oracle.py", "-q")
 BASELINE = {"src/a.py", "tests/test_oracle.py", "src/pkg/__init__.py", "src/mod.py"}
 

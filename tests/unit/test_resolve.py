@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from spike_mcp.core.codes import Problem
+from spike_mcp.core.runners import detect
 from spike_mcp.host.places import Found, script_line
-from spike_mcp.host.resolve import resolve, runner_of
+from spike_mcp.host.resolve import resolve
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ from spike_mcp.host.resolve import resolve, runner_of
     ],
 )
 def test_which_adapter_reads_a_command(argv: list[str], want: str) -> None:
-    assert runner_of(argv) == want
+    assert detect(argv) == want
 
 
 def _script(path: Path, text: str) -> Path:

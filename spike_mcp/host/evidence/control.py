@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from spike_mcp.core.negative import Control
-from spike_mcp.host.evidence.judging import RunOutcome
+from spike_mcp.host.evidence.judging import RunOutcome, red_codes, red_ids
 from spike_mcp.host.evidence.model import Evidence
 
 
@@ -40,11 +40,23 @@ def judge_control(control: Control, evidence: Evidence, outcome: RunOutcome) -> 
     return ControlOutcome.HONEST if honest else ControlOutcome.INCONCLUSIVE
 
 
-def judge_written_control(outcome: RunOutcome) -> ControlOutcome:
-    """A control that a human wrote: it must fail, and by the tests' own doing."""
+def judge_written_control(
+    outcome: RunOutcome,
+    evidence: Evidence,
+    exit_code: int | None,
+    signal: int | None = None,
+) -> ControlOutcome:
+    """A control that a human wrote: it must fail, and as a test fails.
+
+    Red means what it means at the baseline: ids that failed in their call, or for a plain command
+    an ordinary exit status. A crash or a runner that ended early proves nothing either way.
+    """
     if outcome is RunOutcome.PASSED:
         return ControlOutcome.FOOLED
-    return ControlOutcome.HONEST if outcome is RunOutcome.FAILED else ControlOutcome.INCONCLUSIVE
+    if outcome is not RunOutcome.FAILED or signal is not None:
+        return ControlOutcome.INCONCLUSIVE
+    red = red_codes(evidence.kind, [exit_code]) or bool(red_ids(evidence))
+    return ControlOutcome.HONEST if red else ControlOutcome.INCONCLUSIVE
 
 
 def _bad(evidence: Evidence, key: str) -> bool:

@@ -17,5 +17,5 @@ _ADAPTERS: dict[str, Adapter] = {
 
 
 def adapter_for(runner: str) -> Adapter:
-    """The adapter of a runner's name (`resolve.runner_of`); every unknown command is plain."""
+    """The adapter of a runner's name (`core.runners.detect`); every unknown command is plain."""
     return _ADAPTERS.get(runner, PlainAdapter())
