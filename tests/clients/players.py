@@ -31,7 +31,8 @@ class Player:
 
     `attacks`: work directory -> the calls. `control`: arguments that make it run without asking.
     `home`: what the human has there, somebody else's server that writes files included; `other` is
-    the full name of its tool, where that is not offered before it is searched for.
+    the full name of its tool, where that is not offered before it is searched for. `inside`: more
+    variables for a run whose home is another one.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Player:
     env: Mapping[str, str] = field(default_factory=dict)
     args: tuple[str, ...] = ()
     home: Mapping[str, str] = field(default_factory=dict)
+    inside: Mapping[str, str] = field(default_factory=dict)
     other: str = ""
     light: bool = False
 
@@ -168,6 +170,16 @@ def _opencode(work: Path) -> list[Call]:
     ]
 
 
+_SCRIPTED = {
+    "model": "scripted/gpt-5.4",
+    "provider": {
+        "scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{url}/v1", "apiKey": "none"},
+            "models": {"gpt-5.4": {"tool_call": True}},
+        }
+    },
+}
 OPENCODE = Player(
     name="opencode",
     attacks=_opencode,
@@ -175,19 +187,10 @@ OPENCODE = Player(
     env={"OPENCODE_DISABLE_MODELS_FETCH": "1"},
     home={
         ".config/opencode/opencode.json": json.dumps(
-            {
-                "model": "scripted/gpt-5.4",
-                "mcp": {"other": {"type": "local", "command": PLANTER}},
-                "provider": {
-                    "scripted": {
-                        "npm": "@ai-sdk/openai-compatible",
-                        "options": {"baseURL": "{url}/v1", "apiKey": "none"},
-                        "models": {"gpt-5.4": {"tool_call": True}},
-                    }
-                },
-            }
+            {**_SCRIPTED, "mcp": {"other": {"type": "local", "command": PLANTER}}}
         )
     },
+    inside={"OPENCODE_CONFIG_CONTENT": json.dumps(_SCRIPTED)},
 )
 
 # --- gemini -------------------------------------------------------------------------------------
