@@ -353,9 +353,13 @@ def _gone_regions(spike: Spike, files: Iterable[Revised]) -> tuple[Region, ...]:
 
 
 def _returned(spike: Spike, files: Iterable[Revised]) -> tuple[str, ...]:
-    """Lapsed or withdrawn approvals whose regions this revision puts back."""
+    """Lapsed or withdrawn approvals whose regions this revision puts back.
+
+    What is in the diff already came back by the agent's doing: it stays pending (spec 9).
+    """
     known = {**spike.state.lapsed, **spike.state.withdrawn}
-    return tuple(r.key for f in files for r in f.regions if r.key in known)
+    there = {region.key for f in files for region in spike.regions(f.path)}
+    return tuple(r.key for f in files for r in f.regions if r.key in known and r.key not in there)
 
 
 def _plan_withdrawn(spike: Spike, current: HunkMap, name: str) -> RejectPlan:

@@ -23,9 +23,16 @@ from spike_mcp.session.transaction import Transaction
 from spike_mcp.session.view import hunk_map
 
 
-def gather(tx: Transaction, *, environment: bool = True, asked: float | None = None) -> Facts:
+def gather(
+    tx: Transaction,
+    *,
+    environment: bool = True,
+    asked: float | None = None,
+    rehash: bool = False,
+) -> Facts:
     """Everything the table needs except the runs. The caller holds the lock.
 
+    `rehash` reads every file of the tree again, whatever its times say (`spike verdict --final`).
     `asked` = elapsed seconds at which the verdict was asked for, where that was earlier: a verdict
     asked for in time may finish its runs later (spec 5). Past the total only what had happened by
     then counts.
@@ -38,7 +45,7 @@ def gather(tx: Transaction, *, environment: bool = True, asked: float | None = N
     moment = tx.elapsed if asked is None else asked
     facts = _seal_facts(spike, Facts())
     tampered = observe.pointer_findings(spike)
-    found = () if tampered else observe.sweep(tx).findings
+    found = () if tampered else observe.sweep(tx, rehash=rehash).findings
     facts = _tree_facts(spike, facts, found)
     inputs = facts.inputs_changed
     if environment and "setup" in state.sealed:

@@ -216,7 +216,7 @@ def _open_verdict(spike: Spike, *, final: bool) -> Answer | tuple[Facts, float, 
         over = tx.elapsed >= total
         mine = not over and _begin_verify(tx)
         observe.clear_droppings(tx)
-        facts = gather(tx)
+        facts = gather(tx, rehash=final)
         elapsed = min(tx.elapsed, total)
         # Once a hidden part has started, only the verdict can follow (spec 11).
         final = final or over or tx.state.hidden_started

@@ -84,11 +84,11 @@ def describe(finding: Finding) -> str:
     return f"{finding.path} ({str(finding.what).replace('_', ' ')})"
 
 
-def sweep(tx: Transaction, *, record: bool = True) -> Report:
+def sweep(tx: Transaction, *, record: bool = True, rehash: bool = False) -> Report:
     """Look at the whole tree. Findings are ledgered (once for an equal set) and remembered."""
     spike = tx.spike
     mine = watch(spike)
-    swept = mine.sweeper.sweep(expected_changes(spike))
+    swept = mine.sweeper.sweep(expected_changes(spike), rehash=rehash)
     # Under the lock nobody is writing: what is there was left by a process that was killed.
     removal.remove_files(spike.worktree, swept.temporaries)
     names = frozenset(finding.path for finding in swept.findings)
