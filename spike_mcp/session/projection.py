@@ -7,27 +7,42 @@ everything but plain ASCII escaped, so no path or tag can change the document's 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
-from spike_mcp.core import layout, tags
+from spike_mcp.core import layout, mapping, tags
 from spike_mcp.core.codes import ChangeKind, Problem
+from spike_mcp.core.hunks import Hunk, hunks, short_ids
 from spike_mcp.host.files import write_atomic
 from spike_mcp.host.pointer import Pointer
 from spike_mcp.session.spike import Spike
-from spike_mcp.session.view import HunkMap, MapHunk, hunk_map
 
 _EMPTY = "[]"
 
 
-def write_projection(spike: Spike, current: HunkMap | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Approved:
+    """A hunk whose regions are all approved."""
+
+    hunk: Hunk
+    short: str
+    tag: str
+    patches: tuple[str, ...]
+
+
+def write_projection(spike: Spike) -> None:
     """Write the file for the map as it is now.
 
     A full disk is no error here: what the caller did is in the ledger, and the file is no truth.
     """
-    found = current or hunk_map(spike)
-    data = render(spike, found).encode()
+    data = render(spike).encode()
+    path = spike.judge / layout.HUNK_MAP
+    with suppress(OSError):
+        if path.read_bytes() == data:
+            return
     with suppress(Problem):
-        write_atomic(spike.judge / layout.HUNK_MAP, data, 0o644, durable=False)
+        write_atomic(path, data, 0o644, durable=False)
 
 
 def show_new_files(spike: Spike) -> None:
@@ -54,10 +69,42 @@ def show_new_files(spike: Spike) -> None:
         spike.memo["new_files"] = wanted
 
 
-def render(spike: Spike, current: HunkMap) -> str:
+def _approved(spike: Spike) -> list[_Approved]:
+    """The hunks that are in the document, in path and baseline order.
+
+    Not the whole map: every write of the agent comes by here, and what it makes is pending.
+    """
+    state, found = spike.state, list(_settled(spike))
+    if not found:
+        return []
+    ids = [hunk.id for hunk in found]
+    names = short_ids([*ids, *mapping.withdrawn_groups(state)], state.hunk_ids)
+    return [_described(spike, hunk, names[hunk.id]) for hunk in found]
+
+
+def _settled(spike: Spike) -> Iterator[Hunk]:
+    approvals = spike.state.approvals
+    for path in spike.changed_paths():
+        regions = spike.state.spans[path][2]
+        if not any(row[0] in approvals for row in regions):
+            continue
+        base, work = spike.base_bytes(path), spike.work_bytes(path)
+        for hunk in hunks(path, base, work, spike.regions(path)):
+            if all(region.key in approvals for region in hunk.regions):
+                yield hunk
+
+
+def _described(spike: Spike, hunk: Hunk, short: str) -> _Approved:
+    state, keys = spike.state, [region.key for region in hunk.regions]
+    stamps = dict.fromkeys(patch for key in keys for patch in state.stamps.get(key, ()))
+    tag = "; ".join(dict.fromkeys(state.approvals[key].tag for key in keys))
+    return _Approved(hunk, short, tag, tuple(stamps))
+
+
+def render(spike: Spike) -> str:
     """The document's text."""
     contract = spike.contract
-    approved = [each for each in current.hunks if each.state == "approved"]
+    approved = _approved(spike)
     with_hunk = [each for each in approved if each.hunk.header]
     without = [each for each in approved if not each.hunk.header]
     lines = [
@@ -74,7 +121,7 @@ def render(spike: Spike, current: HunkMap) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _list(name: str, entries: list[MapHunk]) -> str:
+def _list(name: str, entries: list[_Approved]) -> str:
     return f"{name}:" if entries else f"{name}: {_EMPTY}"
 
 
@@ -92,10 +139,10 @@ def _character(char: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _hunk(spike: Spike, each: MapHunk) -> list[str]:
+def _hunk(spike: Spike, each: _Approved) -> list[str]:
     hunk = each.hunk
     return [
-        f"  - file: {_text(each.path)}",
+        f"  - file: {_text(each.hunk.path)}",
         f"    old_start: {hunk.old_start}",
         f"    new_start: {hunk.new_start}",
         f"    tag: {_text(_tag(spike, each))}",
@@ -103,20 +150,20 @@ def _hunk(spike: Spike, each: MapHunk) -> list[str]:
         f"    header: {_text(hunk.header)}",
         f"    kind: {hunk.kind.value}",
         f"    patches: {json.dumps(list(each.patches))}",
-        f"    regions: {json.dumps([region.key for region in each.regions])}",
+        f"    regions: {json.dumps([region.key for region in each.hunk.regions])}",
     ]
 
 
-def _file(spike: Spike, each: MapHunk) -> list[str]:
+def _file(spike: Spike, each: _Approved) -> list[str]:
     return [
-        f"  - file: {_text(each.path)}",
+        f"  - file: {_text(each.hunk.path)}",
         f"    kind: {each.hunk.kind.value}",
         f"    tag: {_text(_tag(spike, each))}",
         f"    id: {_text(each.short)}",
     ]
 
 
-def _tag(spike: Spike, each: MapHunk) -> str:
+def _tag(spike: Spike, each: _Approved) -> str:
     """The tags joined; a word of the hypothesis in brackets where the published rule finds none."""
     hypothesis = spike.contract.hypothesis
     return tags.published_tag(each.tag, hypothesis.text, hypothesis.tokens)
