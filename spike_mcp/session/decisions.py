@@ -39,13 +39,17 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A reject or an undo: decision id, short names, files it changed, approvals cut anew."""
+    """A reject or an undo: decision id, what it was about, files it changed, approvals cut anew.
+
+    `rejected`: how many regions went; 0 where withdrawn ones were put back.
+    """
 
     decision: str
     target: str
     paths: tuple[str, ...]
     lapsed: tuple[str, ...]
     revived: tuple[str, ...]
+    rejected: int = 0
 
 
 def gate(
@@ -436,6 +440,7 @@ def reject(
         tuple(f.path for f in plan.files),
         tuple(key for key, _why in effects if key not in (*plan.forgotten, *plan.revived)),
         plan.revived,
+        len(plan.regions),
     )
 
 

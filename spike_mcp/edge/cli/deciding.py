@@ -49,22 +49,22 @@ def _approve(context: Context) -> Answer:
     for warning in done.warnings:
         context.out.warn(warning)
     lines: list[Line] = [[("approved ", "green"), name] for name in done.hunks]
-    left = _pending_left(context, spike)
+    left, more = _pending_left(spike)
     return Answer(
-        {"approved": list(done.hunks), "warnings": list(done.warnings), "pending": left}, lines
+        {"approved": list(done.hunks), "warnings": list(done.warnings), "pending": left},
+        lines,
+        after=[more],
     )
 
 
-def _pending_left(context: Context, spike: Spike) -> int:
-    """How many hunks still wait; said on stderr with the next command."""
+def _pending_left(spike: Spike) -> tuple[int, Line]:
+    """How many hunks still wait, and the line that says so with the next command."""
     from spike_mcp.core import mapping
 
     left = mapping.pending_count(spike.state)
-    if not context.out.as_json:
-        ready = "; next: spike verdict" if spike.state.approvals else ""
-        more = f"{count(left, 'hunk')} pending" if left else f"nothing pending{ready}"
-        context.out.say([(more, "dim")])
-    return left
+    ready = "; next: spike verdict" if spike.state.approvals else ""
+    more = f"{count(left, 'hunk')} pending" if left else f"nothing pending{ready}"
+    return left, [(more, "dim")]
 
 
 # --- reject -------------------------------------------------------------------------------------
@@ -94,21 +94,27 @@ def _reject(context: Context) -> Answer:
     for name in _recut(spike, args.target, **options):
         context.out.warn(f"the approval of {name} ends with this: its lines are cut anew")
     done = decisions.reject(spike, args.target, args.reason, signer=signer, **options)
+    restored = bool(done.revived) and not done.rejected
+    where = ", ".join(done.paths)
     lines: list[Line] = [
-        [("rejected ", "yellow"), f"{done.target}: taken back in {', '.join(done.paths)}"]
+        [("put back ", "green"), f"{done.target} in {where}: approved as before"]
+        if restored
+        else [("rejected ", "yellow"), f"{done.target}: taken back in {where}"]
     ]
-    if done.revived:
-        lines.append(f"{count(len(done.revived), 'earlier approval')} stand again")
-    context.out.say([("the agent will be told; `spike undo` restores it", "dim")])
+    if done.revived and not restored:
+        verb = "stands" if len(done.revived) == 1 else "stand"
+        lines.append(f"{count(len(done.revived), 'earlier approval')} {verb} again")
+    left, more = _pending_left(spike)
+    told: Line = [("the agent will be told; `spike undo` restores it", "dim")]
     data = {
         "decision": done.decision,
         "rejected": done.target,
         "paths": list(done.paths),
         "lapsed": list(done.lapsed),
         "revived": list(done.revived),
-        "pending": _pending_left(context, spike),
+        "pending": left,
     }
-    return Answer(data, lines)
+    return Answer(data, lines, after=[told, more])
 
 
 def _recut(
@@ -192,13 +198,14 @@ def _apply(context: Context) -> Answer:
     made = [(names[hunk.id], hunk.path) for hunk in done.hunks]
     lines: list[Line] = [[("applied ", "green"), f"as {done.patch}"]]
     lines += [f"  {name}  {safe_line(path, 300)}" for name, path in made]
+    left, more = _pending_left(spike)
     answer = {
         "patch": done.patch,
         "hunks": [name for name, _path in made],
         "lapsed": [key for key, _why in done.lapsed],
-        "pending": _pending_left(context, spike),
+        "pending": left,
     }
-    return Answer(answer, lines)
+    return Answer(answer, lines, after=[more])
 
 
 def _unknown_options(parser: Parser) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -54,15 +54,23 @@ def _written() -> Iterator[None]:
 class Answer:
     """What a command has to say: `data` for `--json`, `lines` for people, and the exit code.
 
-    `lines` is only run through when a person reads, so it may be a generator.
+    `lines` is only run through when a person reads, so it may be a generator. `after` are messages
+    (what comes next), said on stderr once the lines are out.
     """
 
-    __slots__ = ("code", "data", "lines")
+    __slots__ = ("after", "code", "data", "lines")
 
-    def __init__(self, data: Mapping[str, Any], lines: Iterable[Line] = (), code: int = 0) -> None:
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        lines: Iterable[Line] = (),
+        code: int = 0,
+        after: Sequence[Line] = (),
+    ) -> None:
         self.data = data
         self.lines = lines
         self.code = code
+        self.after = after
 
 
 class Out:
@@ -92,6 +100,9 @@ class Out:
             self._write(self.stdout, dump(answer.data) + "\n")
         else:
             self.lines(answer.lines)
+            self.flush()
+            for line in answer.after:
+                self.say(line)
         return answer.code
 
     def lines(self, lines: Iterable[Line]) -> None:
