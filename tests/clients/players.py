@@ -172,6 +172,7 @@ def _opencode(work: Path) -> list[Call]:
 
 _SCRIPTED = {
     "model": "scripted/gpt-5.4",
+    "permission": dict.fromkeys(("*", "bash", "edit", "external_directory"), "allow"),
     "provider": {
         "scripted": {
             "npm": "@ai-sdk/openai-compatible",

@@ -1,11 +1,14 @@
-"""opencode: one file and one rule for all tools, "deny" but for ours."""
+"""opencode: an agent of its own that is denied all tools but ours, and no other agent.
+
+A denial for all agents would not do: a human's `bash = allow` is more exact and wins.
+"""
 
 from __future__ import annotations
 
-import json
-
 from spike_mcp.edge.clients.model import CALL_SECONDS, NAME, Client, Place, Sandbox, Setup, as_json
 
+_AGENT = "spike"
+_OTHERS = ("build", "plan", "general", "explore")
 _READERS = ("read", "glob", "grep", "list")
 
 
@@ -17,6 +20,11 @@ def _setup(place: Place) -> Setup:
         "autoupdate": False,
         "share": "disabled",
         "permission": permission,
+        "default_agent": _AGENT,
+        "agent": {
+            _AGENT: {"mode": "primary", "permission": permission},
+            **{name: {"disable": True} for name in _OTHERS},
+        },
         "mcp": {
             NAME: {
                 "type": "local",
@@ -30,7 +38,6 @@ def _setup(place: Place) -> Setup:
         files={"opencode.json": as_json(config)},
         env={
             "OPENCODE_CONFIG": place.path("opencode.json"),
-            "OPENCODE_PERMISSION": json.dumps(permission),
             # Later than OPENCODE_CONFIG, so a repository could give the tools back.
             "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
             "OPENCODE_PURE": "1",
