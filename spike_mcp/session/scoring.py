@@ -7,7 +7,8 @@ the ledger; counts and output of hidden parts go into the verdict only.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -158,16 +159,31 @@ def _generated(spike: Spike, done: Score) -> tuple[negative.Control, ...]:
     if result is None or result.evidence.kind not in ("pytest", "unittest"):
         return ()
     found: list[negative.Control] = []
-    sealed = spike.sealed_paths()
+    modules = _tree_modules(spike, result.evidence.loaded)
     for path in spike.contract.oracle:
         data = spike.base_bytes(path)
         if data is None or not path.endswith(".py"):
             continue
-        loaded = [each for each in result.evidence.loaded if each not in sealed]
-        found += negative.controls(
-            path, data, loaded, passed_functions(result.evidence, path), _pick
-        )
+        functions = passed_functions(result.evidence, path, spike.state.pins)
+        found += negative.controls(path, data, modules, functions, _pick)
     return tuple(found[i] for i in sorted(_pick(len(found), min(len(found), negative.MOST))))
+
+
+def _tree_modules(spike: Spike, told: Iterable[str]) -> set[str]:
+    """Repository paths from which the oracle may import what the agent can change.
+
+    The run's own list is not enough: a run that forges its story may leave it empty, and controls
+    are made so that such a run meets them. A file named as a standard module counts only if the
+    run says that it was loaded.
+    """
+    names = {*spike.manifest.names(), *spike.state.spans}
+    python = {path for path in names if path.endswith(".py") and not _named_as_standard(path)}
+    return (python | set(told)) - spike.sealed_paths()
+
+
+def _named_as_standard(path: str) -> bool:
+    module = path.removesuffix("/__init__.py").removesuffix(".py")
+    return module.rpartition("/")[2] in sys.stdlib_module_names
 
 
 def _pick(bound: int, count: int) -> list[int]:

@@ -1,6 +1,6 @@
 """What the run of a negative control means (spec 11): only one kind of failure is an honest one."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 
 from spike_mcp.core.negative import Control
@@ -16,11 +16,16 @@ class ControlOutcome(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-def passed_functions(evidence: Evidence, path: str) -> frozenset[str]:
-    """Qualified names of an oracle file's test functions of which every reported id passed."""
+def passed_functions(evidence: Evidence, path: str, pins: Collection[str] = ()) -> frozenset[str]:
+    """Qualified names of an oracle file's test functions of which every id passed.
+
+    With `pins` these ids alone count: a run that forges its story can add an id of its own that it
+    calls skipped, and must not thereby choose which of its assertions are tried.
+    """
     good: dict[str, bool] = {}
-    for name, outcome in _outcomes(evidence, path):
-        good[name] = good.get(name, True) and outcome == "passed"
+    for key, name, outcome in _outcomes(evidence, path):
+        if not pins or key in pins:
+            good[name] = good.get(name, True) and outcome == "passed"
     return frozenset(name for name, passed in good.items() if passed)
 
 
@@ -29,7 +34,8 @@ def judge_control(control: Control, evidence: Evidence, outcome: RunOutcome) -> 
 
     FOOLED if the run or any id of the changed function passed: its expectation was false.
     """
-    own = [result for name, result in _outcomes(evidence, control.path) if name == control.function]
+    outcomes = _outcomes(evidence, control.path)
+    own = [result for _key, name, result in outcomes if name == control.function]
     if outcome is RunOutcome.PASSED or "passed" in own:
         return ControlOutcome.FOOLED
     if outcome is not RunOutcome.FAILED or not evidence.finished or evidence.flaws or not own:
@@ -77,12 +83,12 @@ def _is_honest(control: Control, evidence: Evidence, key: str) -> bool:
     )
 
 
-def _outcomes(evidence: Evidence, path: str) -> Iterator[tuple[str, str]]:
-    """(qualified function name, outcome) of each id that belongs to a file."""
+def _outcomes(evidence: Evidence, path: str) -> Iterator[tuple[str, str, str]]:
+    """(id, qualified function name, outcome) of each id that belongs to a file."""
     for key, outcome in evidence.outcomes.items():
         name = _from_dotted(key, path) if evidence.kind == "unittest" else _from_node(key, path)
         if name:
-            yield name, outcome
+            yield key, name, outcome
 
 
 def _from_node(key: str, path: str) -> str:
