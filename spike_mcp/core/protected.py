@@ -48,8 +48,12 @@ TOOLCHAIN = _table(
     .nvmrc .node-version .ruby-version .go-version""",
     "chooses the program that the measurement runs",
 )
+VARIABLES = _table(
+    ".env .env.local .env.test .env.test.local .flaskenv",
+    "sets variables for tools that load it (pipenv, dotenv plugins, just)",
+)
 # What the host itself leaves alone wherever it is found; stands in every contract.
-ALWAYS = GIT + CLIENTS + TOOLCHAIN
+ALWAYS = GIT + CLIENTS + TOOLCHAIN + VARIABLES
 
 PYTHON = _table(
     """conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml pyproject.toml setup.cfg
