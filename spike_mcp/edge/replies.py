@@ -67,7 +67,7 @@ def render(answer: Answer, tool: str = "", secrets: Sequence[str] = ()) -> Rende
     text = _text(answer, tool)
     return Rendered(
         _without(text, secrets),
-        {META_KEY: _scrubbed(meta, secrets)},
+        {META_KEY: _plain(meta, secrets)},
         answer.outcome == "refused",
     )
 
@@ -135,6 +135,14 @@ def _without(text: str, secrets: Sequence[str]) -> str:
         if secret in text:
             text = text.replace(secret, HIDDEN)
     return text
+
+
+def _plain(meta: dict[str, Any], secrets: Sequence[str]) -> Any:
+    """The machine copy without the secrets; looked at piece by piece only if it holds one."""
+    written = repr(meta)
+    if any(secret in written or repr(secret)[1:-1] in written for secret in secrets):
+        return _scrubbed(meta, secrets)
+    return meta
 
 
 def _scrubbed(value: Any, secrets: Sequence[str]) -> Any:

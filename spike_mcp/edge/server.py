@@ -76,12 +76,20 @@ def _wanted(words: list[str]) -> str | None:
 
 
 def _serve(wanted: str) -> int:
+    import gc
+
     from spike_mcp.edge.claim import claim_stdio
 
     fds = claim_stdio()
+    # The SDK makes a quarter of a million objects while it is imported, none of them garbage:
+    # looking through them again and again is a tenth of the start, and of later calls.
+    gc.disable()
+    from spike_mcp.edge import replies, tools  # noqa: F401  (what `make_server` will need)
     from spike_mcp.edge.service import AgentService
     from spike_mcp.edge.stdio import run_stdio
 
+    gc.freeze()
+    gc.enable()
     service = AgentService(lambda: find_spike(wanted))
     return run_stdio(
         lambda: make_server(service),

@@ -215,8 +215,10 @@ class SealWatch:
 
     def __init__(self, judge: Path) -> None:
         self._judge = judge
+        self._top = os.path.join(judge, "")
         self._digests = Digests()
         self._seals: tuple[str, Seals] | None = None
+        self._outside: dict[str, str] = {}
 
     def check(
         self,
@@ -234,7 +236,7 @@ class SealWatch:
         all that can be said.
         """
         found: list[Difference] = []
-        if self._digests.of(str(self._judge / layout.SEALS)) != expected:
+        if self._digests.of(self._top + layout.SEALS) != expected:
             found.append(Difference(Part.SEALS))
         seals = self._load(expected)
         if seals is None:
@@ -248,9 +250,12 @@ class SealWatch:
         """The seals with that digest, from seals.json or from blobs; None if gone from both."""
         if self._seals is None or self._seals[0] != expected:
             try:
-                self._seals = (expected, Seals.from_bytes(self._sealed_bytes(expected)))
+                seals = Seals.from_bytes(self._sealed_bytes(expected))
             except (Problem, ValueError):
                 return None
+            self._seals = (expected, seals)
+            # Every call of the agent checks these; most inputs are names that lie inside work/.
+            self._outside = {p: d for p, d in seals.inputs.items() if os.path.isabs(p)}
         return self._seals[1]
 
     def _sealed_bytes(self, expected: str) -> bytes:
@@ -263,7 +268,7 @@ class SealWatch:
     def _files(self, seals: Seals, oracle: Iterable[tuple[str, str]]) -> Iterator[Difference]:
         later = {f"{layout.ORACLE}/{path}": digest for path, digest in oracle}
         for name, digest in (later | dict(seals.files)).items():
-            if self._digests.of(str(self._judge / name)) != digest:
+            if self._digests.of(self._top + name) != digest:
                 yield _difference(name)
                 if name == layout.CONTRACT:
                     yield from self._contract(seals)
@@ -286,7 +291,8 @@ class SealWatch:
     def _inputs(
         self, seals: Seals, later: Iterable[tuple[str, str]], work: Path | None
     ) -> Iterator[Difference]:
-        for path, digest in (dict(later) | dict(seals.inputs)).items():
+        sealed = self._outside if work is None else seals.inputs
+        for path, digest in (dict(later) | dict(sealed)).items():
             if work is None and not os.path.isabs(path):
                 continue
             if self._digests.of(*_place(path, work or Path("/"))) != digest:

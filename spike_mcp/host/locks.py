@@ -28,8 +28,8 @@ class SpikeLock:
     """The lock of one spike. Not re-entrant: a holder that asks again waits for itself."""
 
     def __init__(self, judge: Path) -> None:
-        self._lock = judge / LOCK
-        self._turn = judge / TURN
+        self._lock = os.path.join(judge, LOCK)
+        self._turn = os.path.join(judge, TURN)
 
     @contextlib.contextmanager
     def hold(self, human: bool, timeout: float) -> Iterator[None]:
@@ -78,7 +78,7 @@ class SpikeLock:
         return descriptor
 
 
-def _open(path: Path) -> int:
+def _open(path: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
@@ -90,7 +90,7 @@ def _try(descriptor: int, how: int) -> bool:
     return True
 
 
-def _still_there(descriptor: int, path: Path) -> bool:
+def _still_there(descriptor: int, path: str) -> bool:
     """Whether `path` is the file we locked: a lock on a removed file excludes nobody."""
     mine = os.fstat(descriptor)
     try:

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from spike_mcp.core.codes import Problem, Refusal, Usage
 from spike_mcp.host import handles
+from spike_mcp.host.digests import Stamp, settled, stamp
 from spike_mcp.host.files import PathLike, read_all
 
 _LIMIT: Final = 1 << 16
@@ -109,6 +110,43 @@ def check_pointer(root: PathLike, expected: Pointer) -> list[str]:
         name = expected.branch.removeprefix("refs/heads/")
         differences.append(f"branch {name} is at {commit[:12] or 'no commit'}")
     return differences
+
+
+class PointerWatch:
+    """`check_pointer` for every call of the agent: files untouched since it last found nothing are
+    not read again (`digests` says why a stat is enough for that)."""
+
+    def __init__(self, root: PathLike, expected: Pointer) -> None:
+        self._root = os.fspath(root)
+        self._expected = expected
+        names = ("HEAD", "gitdir", "commondir", "config.worktree")
+        self._paths = (
+            os.path.join(self._root, ".git"),
+            *(os.path.join(expected.admin, name) for name in names),
+            os.path.join(expected.common, expected.branch),
+            os.path.join(expected.common, "packed-refs"),
+        )
+        # Such a repository keeps its refs in other files than these.
+        self._remembers = not os.path.isdir(os.path.join(expected.common, "reftable"))
+        self._clean: list[Stamp | None] | None = None
+
+    def check(self) -> list[str]:
+        """What differs from the record, one short sentence each; [] = all as it was."""
+        found = [_lstat(path) for path in self._paths]
+        stamps = [None if each is None else stamp(each) for each in found]
+        if stamps == self._clean:
+            return _check_root(self._root, self._expected)
+        differences = check_pointer(self._root, self._expected)
+        old = all(each is None or settled(each) for each in found)
+        self._clean = stamps if old and self._remembers and not differences else None
+        return differences
+
+
+def _lstat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 def check_owner(root: PathLike) -> Problem | None:

@@ -2,13 +2,23 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from checkout import Checkout, Spike
 
 from spike_mcp.core.codes import Problem, Refusal
-from spike_mcp.host.pointer import Pointer, check_owner, check_pointer, read_ref, record
+from spike_mcp.host import pointer
+from spike_mcp.host.pointer import (
+    Pointer,
+    PointerWatch,
+    check_owner,
+    check_pointer,
+    read_ref,
+    record,
+)
 
 
 @pytest.fixture
@@ -107,8 +117,36 @@ def test_every_change_of_the_pointer_is_named(
     spike: Spike, case: tuple[Callable[[Spike], None], str]
 ) -> None:
     change, sentence = case
+    watch = PointerWatch(spike.work, spike.pointer)
+    _remembered(watch)
     change(spike)
     assert any(sentence in found for found in check_pointer(spike.work, spike.pointer))
+    assert watch.check() == watch.check() == check_pointer(spike.work, spike.pointer)
+
+
+def _remembered(watch: PointerWatch) -> None:
+    """Look until the files are old enough for the watch to go by their stat alone."""
+    while watch._clean is None:
+        assert watch.check() == []
+        time.sleep(0.02)
+
+
+def test_files_that_were_not_touched_are_not_read_again(
+    spike: Spike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = PointerWatch(spike.work, spike.pointer)
+    _remembered(watch)
+    monkeypatch.setattr(pointer, "check_pointer", None)
+    assert watch.check() == []
+
+
+def test_packed_refs_that_move_the_branch_are_noticed(checkout: Checkout, spike: Spike) -> None:
+    checkout.git("pack-refs", "--all")
+    watch = PointerWatch(spike.work, spike.pointer)
+    _remembered(watch)
+    packed = Path(spike.pointer.common, "packed-refs")
+    packed.write_text(packed.read_text().replace(spike.pointer.commit, "0" * 40))
+    assert watch.check() == ["branch spike/x is at 000000000000"]
 
 
 def test_a_commit_in_the_worktree_is_a_moved_branch(checkout: Checkout, spike: Spike) -> None:
