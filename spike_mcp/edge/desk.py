@@ -22,7 +22,7 @@ from spike_mcp.core.model import State
 from spike_mcp.edge.present import counted
 from spike_mcp.host import signing
 from spike_mcp.host.signing import Signer
-from spike_mcp.session import decisions, judging, observe, runs
+from spike_mcp.session import decisions, judging, observe, rejecting, runs
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.status import Status, status
 from spike_mcp.session.view import HunkMap, MapHunk, Withdrawn, hunk_map
@@ -219,13 +219,13 @@ class SpikeDesk:
 
     def preview_reject(self, names: Sequence[str], *, to_baseline: bool) -> Preview:
         """Work the reject out without doing it."""
-        plan = decisions.plan_reject(self._spike, names, to_baseline=to_baseline)
-        older = decisions.plan_reject(self._spike, names) if to_baseline else plan
+        plan = rejecting.plan_reject(self._spike, names, to_baseline=to_baseline)
+        older = rejecting.plan_reject(self._spike, names) if to_baseline else plan
         return Preview(plan.target, plan.recut, len(plan.revived), bool(older.revived))
 
     def reject(self, names: Sequence[str], reason: str, *, to_baseline: bool) -> Done:
         """Reject by full id."""
-        done = decisions.reject(
+        done = rejecting.reject(
             self._spike, names, reason, to_baseline=to_baseline, signer=self._signer
         )
         recut = counted(len(done.lapsed), "approved region")
@@ -246,7 +246,7 @@ class SpikeDesk:
 
     def undo(self) -> Done:
         """Undo whatever was decided last, by whomever."""
-        done = decisions.undo(self._spike, signer=self._signer)
+        done = rejecting.undo(self._spike, signer=self._signer)
         return Done(f"took back {done.target}{_what(self._spike.state, done.target)}")
 
     def restore(self, paths: Sequence[str]) -> Done:

@@ -87,23 +87,17 @@ def apply(spike: Spike, patch: str, rationale: str) -> writes.Outcome:
 def ship(spike: Spike) -> ShipResult:
     """Commit baseline + approved regions on spike/<name>. Only after SHIP, byte for byte."""
     spike.refresh()
-    verdict = spike.state.verdict
     if spike.damage:
         raise damaged(spike.damage)
-    if verdict is None or verdict.decision != Decision.SHIP.value:
-        said = (
-            "there is no verdict yet" if verdict is None else f"the verdict is {verdict.decision}"
-        )
-        raise Problem(
-            Refusal.NOT_AUTHORISED if verdict else Refusal.NOT_STARTED,
-            f"{said}; only SHIP can be shipped",
-            "`spike verdict` judges the spike",
-        )
+    refusal = _not_ship(spike)
+    if refusal is not None:
+        decisions.note_refused(spike, "ship", refusal)
+        raise refusal
     told = judging.written(spike).result
     if spike.damage:
         raise damaged(spike.damage)
     branch = layout.branch(spike.contract.name)
-    with transaction(spike, human=True) as tx:
+    with transaction(spike, human=True) as tx, decisions.ledgered(tx, "ship"):
         if tx.state.shipped is not None:
             commit = tx.state.shipped.commit
         else:
@@ -118,6 +112,18 @@ def ship(spike: Spike) -> ShipResult:
         f"(or: git -C {spike.contract.repository} apply --index {patch})"
     )
     return ShipResult(commit, branch, patch, hint)
+
+
+def _not_ship(spike: Spike) -> Problem | None:
+    verdict = spike.state.verdict
+    if verdict is not None and verdict.decision == Decision.SHIP.value:
+        return None
+    said = "there is no verdict yet" if verdict is None else f"the verdict is {verdict.decision}"
+    return Problem(
+        Refusal.NOT_AUTHORISED if verdict else Refusal.NOT_STARTED,
+        f"{said}; only SHIP can be shipped",
+        "`spike verdict` judges the spike",
+    )
 
 
 def _commit(tx: Transaction, told: Mapping[str, Any], branch: str) -> str:
@@ -176,7 +182,7 @@ class Removed:
 def kill(spike: Spike, note: str = "", on_progress: Progress = lambda _text: None) -> Removed:
     """Close the spike: a KILL verdict if none is written, then worktree and branch go."""
     runs.cancel_agent_run(spike)
-    with transaction(spike, human=True) as tx:
+    with transaction(spike, human=True) as tx, decisions.ledgered(tx, "kill"):
         if tx.state.killed is not None:
             raise Problem(Refusal.SPIKE_CLOSED, "this spike was closed before", "`spike rm`")
         if not spike.damage and tx.state.verdict is None:
@@ -225,6 +231,14 @@ def _remove_work(spike: Spike) -> Removed:
 
 def remove(spike: Spike) -> Removed:
     """`spike rm`: archive judge and verdict, remove the rest; not an unmerged shipped branch."""
+    try:
+        return _remove(spike)
+    except Problem as problem:
+        decisions.note_refused(spike, "rm", problem)
+        raise
+
+
+def _remove(spike: Spike) -> Removed:
     spike.refresh()
     if spike.state.verdict is None and spike.state.killed is None and not spike.damage:
         raise Problem(

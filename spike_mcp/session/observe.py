@@ -18,7 +18,7 @@ from spike_mcp.core.paths import RepoPath
 from spike_mcp.host import removal
 from spike_mcp.host.judge_dir import Difference, SealWatch
 from spike_mcp.host.manifest import GITLINK
-from spike_mcp.host.pointer import Pointer, check_pointer
+from spike_mcp.host.pointer import Pointer, PointerWatch
 from spike_mcp.host.sweep import Finding, Report, Sweeper
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction
@@ -34,6 +34,7 @@ class Watch:
         self.seals = SealWatch(spike.judge)
         self.suspects: frozenset[str] = frozenset()
         self.pointer = Pointer.from_json(json.loads(spike.blobs.get(spike.created.pointer)))
+        self.tie = PointerWatch(spike.work, self.pointer)
         self.sweeper = Sweeper(
             spike.work,
             spike.manifest,
@@ -59,7 +60,7 @@ def seal_findings(spike: Spike) -> tuple[Difference, ...]:
 
 def pointer_findings(spike: Spike) -> tuple[str, ...]:
     """What is wrong with work/'s tie to its repository."""
-    return tuple(check_pointer(spike.work, watch(spike).pointer))
+    return tuple(watch(spike).tie.check())
 
 
 def expected_changes(spike: Spike) -> dict[str, tuple[int, str] | None]:

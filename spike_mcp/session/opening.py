@@ -5,7 +5,6 @@ Nothing half made stays: whatever was created is removed when a later step refus
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import shutil
@@ -23,20 +22,18 @@ from spike_mcp.core.codes import Actor, Isolation, Problem, Refusal, Usage
 from spike_mcp.core.contract import Contract, Hypothesis, Measurement, check_name
 from spike_mcp.core.fingerprint import fingerprint
 from spike_mcp.core.paths import RepoPath, allow_pattern, check_pattern
-from spike_mcp.core.runners import Runner
 from spike_mcp.core.vectors import parse as parse_vectors
 from spike_mcp.host import judge_dir, signing
 from spike_mcp.host.baseline import record_baseline
 from spike_mcp.host.clock import Clock, SystemClock
-from spike_mcp.host.evidence import RunOutcome
 from spike_mcp.host.files import Blobs, write_atomic
 from spike_mcp.host.git import PathState, Repository, add_worktree, discover, remove_worktree
 from spike_mcp.host.ledger import Ledger
 from spike_mcp.host.manifest import Manifest
-from spike_mcp.host.measure import Run, RunSpec
 from spike_mcp.host.pointer import Pointer
 from spike_mcp.host.resolve import resolve
-from spike_mcp.host.sandbox import Places, self_test
+from spike_mcp.host.sandbox import self_test
+from spike_mcp.session import first_look
 from spike_mcp.session.spike import Spike
 
 Progress = Callable[[str], None]
@@ -131,7 +128,7 @@ def init(
         self_test()
     with _made(draft, on_progress) as (pointer, manifest, baseline):
         result = _seal(draft, pointer, manifest, baseline, clock or SystemClock())
-        warnings = (*result.warnings, *_dry_run(result.spike, on_progress))
+        warnings = (*result.warnings, *first_look.dry_run(result.spike, on_progress))
     return InitResult(
         result.root,
         result.spike,
@@ -358,7 +355,7 @@ def _seal(
     spike = Spike(root, clock)
     overrides = paths.overridden(spike.policy, manifest.names())
     overridden = tuple(f"{o.path}: {o.why}" for o in overrides)
-    warnings = _warnings(draft, spike)
+    warnings = first_look.warnings(spike, draft.repository.submodules(baseline))
     return InitResult(root, spike, draft.hypothesis.tokens, words, warnings, overridden)
 
 
@@ -431,106 +428,3 @@ def _keep_converted(root: Path, manifest: Manifest, blobs: Blobs) -> None:
         if hashlib.sha256(data).hexdigest() == entry.sha256:
             blobs.put(data)
             left -= len(data)
-
-
-# --- warnings -----------------------------------------------------------------------------------
-
-
-def _warnings(draft: _Draft, spike: Spike) -> tuple[str, ...]:
-    found = list(draft.hypothesis.warnings)
-    contract = spike.contract
-    if not contract.vectors and not contract.hidden:
-        found.append(
-            "no hidden vectors are sealed: code that recognises the visible cases can pass; "
-            "--vectors or --hidden adds values the agent never sees"
-        )
-    if contract.measurement.runner is Runner.PLAIN:
-        found.append(
-            "evidence: exit_code - this command proves nothing but its exit status; "
-            "a --negative-control that must fail shows whether it can be fooled"
-        )
-    found += _single_literal(spike)
-    found += _converted(spike)
-    if contract.isolation is Isolation.NONE:
-        found.append("isolation none: the code under test can do what you can do; it can't SHIP")
-    modules = draft.repository.submodules(contract.baseline)
-    if modules:
-        found.append(f"submodules are left alone, not checked out: {', '.join(modules[:5])}")
-    if os.geteuid() == 0:
-        found.append("running as root: an ordinary user is safer")
-    return tuple(found)
-
-
-def _single_literal(spike: Spike) -> list[str]:
-    found = []
-    for path in spike.contract.oracle:
-        if not path.endswith(".py"):
-            continue
-        try:
-            tree = ast.parse(spike.base_bytes(path) or b"")
-        except (SyntaxError, ValueError):
-            continue
-        count = sum(_is_assertion(node) for node in ast.walk(tree))
-        if count <= 1:
-            found.append(
-                f"{path} makes {count} assertion{'' if count == 1 else 's'}: a constant can pass "
-                "it; more cases, or --vectors, make that harder"
-            )
-    return found
-
-
-def _is_assertion(node: ast.AST) -> bool:
-    if isinstance(node, ast.Assert):
-        return True
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr.startswith("assert")
-    )
-
-
-def _converted(spike: Spike) -> list[str]:
-    allowed = globs.matcher(spike.contract.allowed)
-    names = [p for p, e in spike.manifest.under("") if e.converted and allowed.matches(p)]
-    if not names:
-        return []
-    shown = ", ".join(names[:5])
-    return [f"can't be written here, stored in another form (eol, ident, filter, LFS): {shown}"]
-
-
-def _dry_run(spike: Spike, on_progress: Progress) -> tuple[str, ...]:
-    """Collect the tests once; a collection error is refused before anything stays (spec 4, 13)."""
-    contract = spike.contract
-    if contract.setup or contract.measurement.runner not in (Runner.PYTEST, Runner.UNITTEST):
-        return ()
-    on_progress("collecting the tests once")
-    places = resolve(
-        contract.measurement.argv, spike.work, os.environ, (str(spike.work), contract.repository)
-    )
-    result = Run.start(_dry_spec(spike, places)).wait()
-    tail = result.ending(1500)
-    if result.outcome is RunOutcome.COLLECTION_ERROR:
-        if contract.accept_collection_error:
-            return ("the tests can't be collected yet: recorded as a weaker red",)
-        last = f" Its last output: {tail.strip()}" if tail.strip() else ""
-        raise Problem(
-            Refusal.NOT_RED,
-            f"the test can't be collected: {result.note}",
-            "add a stub so that the test runs and fails, or take it as weaker: "
-            f"--accept-collection-error.{last}",
-        )
-    if result.outcome in (RunOutcome.NO_TESTS, RunOutcome.FAILED):
-        raise Problem(
-            Refusal.NOT_RED,
-            f"the measurement collects no test: {result.note or result.outcome.value}",
-            f"run it by hand first; its last output: {tail}" if tail.strip() else "run it by hand",
-        )
-    if result.outcome is not RunOutcome.PASSED:
-        return (f"the dry run ended with {result.outcome.value}: {result.note}",)
-    return ()
-
-
-def _dry_spec(spike: Spike, places: Places) -> RunSpec:
-    from spike_mcp.session import runs
-
-    return runs.spec_of(spike, spike.work, places, dry=True)

@@ -121,11 +121,14 @@ class Spike:
     @cached_property
     def contract(self) -> Contract:
         """The contract as it was sealed: the bytes that the first row names, not today's file."""
+        digest = self.created.contract  # a ledger that gives none is damaged, no broken seal
         try:
-            return Contract.from_toml(self.blobs.get(self.created.contract))
+            return Contract.from_toml(self.blobs.get(digest))
         except Problem as problem:
             raise Problem(
-                Refusal.SEAL_BROKEN, f"the sealed contract can't be read: {problem.message}"
+                Refusal.SEAL_BROKEN,
+                f"the sealed contract can't be read: {problem.message}",
+                "the spike can't be judged without it: close it and open a new one",
             ) from problem
 
     @cached_property

@@ -15,7 +15,6 @@ from spike_mcp.core import events as ev
 from spike_mcp.core import globs, timing
 from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
 from spike_mcp.core.paths import RepoPath
-from spike_mcp.core.requests import CheckpointCommand
 from spike_mcp.host import judge_dir
 from spike_mcp.host.evidence import RunOutcome, pins_of, red_codes, red_ids
 from spike_mcp.host.measure import Run, RunResult, RunSpec
@@ -27,7 +26,6 @@ from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction, transaction
 
 ENVIRONMENT_SEAL = "environment.seal"
-_VOID = "budget void, close the spike and write the verdict"
 TEST_DIRECTORIES = frozenset({"test", "tests", "__tests__", "spec", "testdata"})
 
 Progress = Callable[[str], None]
@@ -60,8 +58,8 @@ def start(spike: Spike, *, manual: bool = False, on_progress: Progress) -> Start
 
 
 def _begin(spike: Spike, *, manual: bool) -> None:
-    with transaction(spike, human=True) as tx:
-        _refuse_if_over(tx)
+    with transaction(spike, human=True) as tx, decisions.ledgered(tx, "start"):
+        refuse_if_over(tx)
         if timing.ready(tx.state):
             raise Problem(
                 Refusal.ALREADY_STARTED,
@@ -90,7 +88,8 @@ def _begin(spike: Spike, *, manual: bool) -> None:
             tx.append(Actor.HUMAN, ev.Started(manual))
 
 
-def _refuse_if_over(tx: Transaction, *, seals: bool = True) -> None:
+def refuse_if_over(tx: Transaction, *, seals: bool = True) -> None:
+    """Refuse what comes after the end, or from a judge that was changed (`seals`)."""
     if tx.spike.damage:
         raise Problem(Refusal.LEDGER_DAMAGED, tx.spike.damage, "`spike verify` shows where")
     if tx.state.verdict or tx.state.killed:
@@ -99,26 +98,30 @@ def _refuse_if_over(tx: Transaction, *, seals: bool = True) -> None:
         raise Problem(Refusal.BUDGET_SPENT, "the spike's time is over", "`spike verdict` ends it")
     seal = observe.seal_findings(tx.spike) if seals else ()
     if seal:
-        raise Problem(Refusal.SEAL_BROKEN, f"sealed, but changed: {seal[0].text}")
+        raise Problem(
+            Refusal.SEAL_BROKEN,
+            f"sealed, but changed: {seal[0].text}",
+            "nothing can ship from here: close the spike and open a new one",
+        )
 
 
 def _open(spike: Spike, name: Checkpoint) -> None:
     """Open a step, or go on with its visit where a crash or the human left it open."""
     with transaction(spike, human=True) as tx:
-        _refuse_if_over(tx)
+        refuse_if_over(tx)
         visit = tx.state.visit
         if visit is None:
             tx.append(Actor.HUMAN, ev.CheckpointStarted(name.value))
         elif visit.checkpoint is not name:
-            raise _closed(f"{visit.checkpoint} is running", "wait until it has stopped")
+            raise closed(f"{visit.checkpoint} is running", "wait until it has stopped")
 
 
 def _still_open(tx: Transaction, name: Checkpoint) -> None:
     """The step that is being done must still be open: time, a verdict or another command may have
     ended it meanwhile, and nothing that counts may follow a verdict (spec 10)."""
-    _refuse_if_over(tx, seals=False)
+    refuse_if_over(tx, seals=False)
     if tx.state.visit is None or tx.state.visit.checkpoint is not name:
-        raise _closed(f"{name} was stopped meanwhile", "`spike status` shows where the spike is")
+        raise closed(f"{name} was stopped meanwhile", "`spike status` shows where the spike is")
 
 
 def _stop(tx: Transaction, *, met: bool, why: str = "", lowered: bool = False) -> None:
@@ -391,135 +394,6 @@ def _told(spike: Spike) -> StartResult:
     return StartResult(row.red, row.tests, row.weak, sealed, (), False)
 
 
-# --- checkpoints by hand ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointResult:
-    """The row that was written and what to tell the human about it."""
-
-    name: str
-    action: str
-    over: bool
-    met: bool | None
-    message: str
-    overruled: bool = False
-
-
-def checkpoint(
-    spike: Spike,
-    action: str,
-    name: str,
-    *,
-    met: str = "",
-    on_progress: Progress = lambda _text: None,
-) -> CheckpointResult:
-    """`spike checkpoint start|stop|extend NAME [--met yes|no]`.
-
-    The human can lower `met` to no, never raise it: `--met yes` against the evidence is recorded as
-    no and `overruled` is set (exit 78).
-    """
-    which = Checkpoint(name)
-    step = action == "stop" and which in (Checkpoint.SETUP, Checkpoint.REPRODUCE)
-    with transaction(spike, human=True) as tx:
-        decisions.gate(tx, CheckpointCommand(), f"checkpoint {action}")
-        _refuse_if_over(tx)
-        if step:
-            _check_running(tx, which)
-        elif action == "start":
-            return _manual_start(tx, which)
-        elif action == "extend":
-            return _extend(tx, which)
-        else:
-            return _manual_stop(tx, which, met)
-    _manual_step(spike, which, on_progress, lowered=met == "no")
-    return _result_of(spike, which, "stop")
-
-
-def _check_running(tx: Transaction, which: Checkpoint) -> None:
-    visit = tx.state.visit
-    if visit is None or visit.checkpoint is not which:
-        raise _closed(f"{which} is not running", f"`spike checkpoint start {which}` first")
-
-
-def _manual_step(spike: Spike, which: Checkpoint, on_progress: Progress, *, lowered: bool) -> None:
-    """In manual mode stopping a step does the step: its evidence is what `met` means."""
-    if which is Checkpoint.SETUP:
-        do_setup(spike, on_progress, lowered=lowered)
-    else:
-        do_reproduce(spike, on_progress, lowered=lowered)
-
-
-def _closed(message: str, hint: str) -> Problem:
+def closed(message: str, hint: str) -> Problem:
+    """The refusal of a step that is not open now."""
     return Problem(Refusal.CHECKPOINT_CLOSED, message, hint)
-
-
-def _result_of(spike: Spike, which: Checkpoint, action: str) -> CheckpointResult:
-    found = spike.state.checkpoints[which]
-    message = _VOID if found.over else f"{which} stopped"
-    return CheckpointResult(which.value, action, found.over, found.met, message)
-
-
-def _manual_start(tx: Transaction, which: Checkpoint) -> CheckpointResult:
-    state = tx.state
-    if state.visit is not None:
-        if which is Checkpoint.VERIFY and state.visit.checkpoint is Checkpoint.ATTEMPT:
-            tx.append(Actor.HUMAN, tx.stop(met=tx.tree_is_green(), why="verify"))
-        else:
-            raise _closed(
-                f"{state.visit.checkpoint} is running",
-                f"`spike checkpoint stop {state.visit.checkpoint}` first",
-            )
-    _check_order(tx, which)
-    if which is not Checkpoint.VERIFY and _left(tx, which) <= 0:
-        raise Problem(
-            Refusal.CHECKPOINT_OVER,
-            f"{which} has used its {tx.spike.contract.budgets.allowance(which):g} minutes",
-            "ask for the verdict: `spike verdict`",
-        )
-    tx.append(Actor.HUMAN, ev.CheckpointStarted(which.value))
-    return CheckpointResult(which.value, "start", False, None, f"{which} is running")
-
-
-def _left(tx: Transaction, which: Checkpoint) -> float:
-    return timing.left_minutes(tx.state, tx.spike.contract.budgets, which, tx.elapsed)
-
-
-def _check_order(tx: Transaction, which: Checkpoint) -> None:
-    states = tx.state.checkpoints
-    if which is Checkpoint.SETUP and states[which].met is True:
-        raise _closed("setup is done", "`spike checkpoint start reproduce` comes next")
-    if which is not Checkpoint.SETUP and states[Checkpoint.SETUP].met is not True:
-        raise _closed("setup comes first", "`spike checkpoint start setup`")
-    if which is Checkpoint.REPRODUCE and states[which].met is True:
-        raise _closed("reproduce is done", "the attempt opens at the agent's first write")
-    later = (Checkpoint.ATTEMPT, Checkpoint.VERIFY)
-    if which in later and states[Checkpoint.REPRODUCE].met is not True:
-        raise _closed("reproduce comes first", "`spike checkpoint start reproduce`")
-
-
-def _extend(tx: Transaction, which: Checkpoint) -> CheckpointResult:
-    if which is not Checkpoint.ATTEMPT:
-        raise _closed("only the attempt can be extended", "`spike checkpoint extend attempt`")
-    visit = tx.state.visit
-    if visit is None or visit.checkpoint is not which:
-        raise _closed("the attempt is not running", "`spike verdict` comes next")
-    if not tx.state.checkpoints[which].over:
-        raise _closed("the attempt has time left", "it goes on by itself")
-    tx.append(Actor.HUMAN, ev.CheckpointExtended(which.value))
-    message = "the attempt runs on to the write cut-off; it stays over, PARK is the best now"
-    return CheckpointResult(which.value, "extend", True, None, message)
-
-
-def _manual_stop(tx: Transaction, which: Checkpoint, met: str) -> CheckpointResult:
-    _check_running(tx, which)
-    proven = tx.tree_is_green() if which is Checkpoint.ATTEMPT else False
-    row = tx.stop(met=proven, why="human", lowered=met == "no")
-    tx.append(Actor.HUMAN, row)
-    message = f"{which} stopped after {row.minutes:.1f} of {row.allowed:.1f} minutes"
-    if row.over:
-        message = _VOID
-    overruled = met == "yes" and not row.met
-    if overruled:
-        message = f"{which} is recorded as not met: the evidence says no ({message})"
-    return CheckpointResult(which.value, "stop", row.over, row.met, message, overruled)

@@ -24,8 +24,7 @@ from contextlib import contextmanager, suppress
 
 from spike_mcp.core import events as ev
 from spike_mcp.core import layout, timing
-from spike_mcp.core.clock import Reading
-from spike_mcp.core.clock import elapsed as elapsed_at
+from spike_mcp.core.clock import ClockState, Reading
 from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
 from spike_mcp.core.decide import Accepted, Observation, Refused, decide
 from spike_mcp.core.mapping import pending_count
@@ -60,6 +59,7 @@ class Transaction:
     def __init__(self, spike: Spike, reading: Reading) -> None:
         self.spike = spike
         self.reading = reading
+        self._advanced: tuple[ClockState, ClockState] | None = None
 
     @property
     def state(self) -> State:
@@ -69,8 +69,17 @@ class Transaction:
     @property
     def elapsed(self) -> float:
         """Seconds since the start, now; 0.0 before it."""
+        now = self._now()
+        return now.elapsed if now is not None else 0.0
+
+    def _now(self) -> ClockState | None:
+        """The spike's clock at this transaction's reading; asked for half a dozen times a call."""
         clock = self.state.clock
-        return elapsed_at(clock, self.reading) if clock else 0.0
+        if clock is None:
+            return None
+        if self._advanced is None or self._advanced[0] is not clock:
+            self._advanced = (clock, clock.advance(self.reading))
+        return self._advanced[1]
 
     def append(self, actor: Actor, *rows: ev.Event) -> None:
         """Write rows (durable on return) and fold them."""
@@ -262,5 +271,5 @@ def _check_anchor(spike: Spike) -> None:
     """result.json is made after the verdict's row: alone, it shows that rows were cut off."""
     if spike.damage or spike.state.verdict is not None:
         return
-    if os.path.lexists(spike.verdict_dir / layout.RESULT):
+    if os.path.lexists(os.path.join(spike.verdict_dir, layout.RESULT)):
         spike.damage = "result.json is there, but the ledger has no verdict"

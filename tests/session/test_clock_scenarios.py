@@ -28,9 +28,9 @@ from spike_mcp.core.codes import Checkpoint, Problem
 from spike_mcp.host.clock import ManualClock
 from spike_mcp.host.evidence import RunOutcome
 from spike_mcp.host.measure import Run
-from spike_mcp.session import decisions, ending, judging, runs, scoring, starting, view
+from spike_mcp.session import decisions, ending, judging, rejecting, runs, scoring, starting, view
+from spike_mcp.session.checkpoints import checkpoint
 from spike_mcp.session.opening import init
-from spike_mcp.session.starting import checkpoint
 from spike_mcp.session.status import status
 
 KILLED = ("KILL", "deadline_exceeded", 3)
@@ -150,9 +150,9 @@ def test_what_is_not_looked_at_in_time_is_undecided(o: Open, clock: ManualClock)
     (each,) = view.hunk_map(o.spike).pending
     for decide in (
         lambda: decisions.approve(o.spike, [each.id], "rewriting the sample lines"),
-        lambda: decisions.reject(o.spike, [each.id]),
+        lambda: rejecting.reject(o.spike, [each.id]),
         lambda: decisions.note_unknown(o.spike, "something else"),
-        lambda: decisions.undo(o.spike),
+        lambda: rejecting.undo(o.spike),
         lambda: checkpoint(o.spike, "start", "attempt"),
         lambda: ending.apply(o.spike, "", ""),
     ):
@@ -289,7 +289,7 @@ def test_a_reject_and_a_patch_of_the_human_resume_it(o: Open, clock: ManualClock
     minutes(clock, 10)
     o.call("spike_report", kind="done", text="it is green")
     if how == "reject":
-        decisions.reject(o.spike, [current(o).hunks[0].id], "not like this")
+        rejecting.reject(o.spike, [current(o).hunks[0].id], "not like this")
     else:
         text = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-line 1\n+line one\n"
         ending.apply(o.spike, text, "a typo")
@@ -395,7 +395,7 @@ def test_the_hypothesis_has_a_budget_of_its_own(
     minutes(clock, green_at)
     assert o.call("spike_run_test").data["green"]
     minutes(clock, 5)
-    decisions.reject(o.spike, [current(o).hunks[0].id])
+    rejecting.reject(o.spike, [current(o).hunks[0].id])
     for each in current(o).pending:
         decisions.approve(o.spike, [each.id], "makes the sample line green")
     found = ask(o, final=True)
@@ -488,7 +488,7 @@ def test_an_approved_change_can_not_vanish_in_two_steps(o: Open) -> None:
     assert o.edit("src/a.py", "extra!\n", "line 9\n").outcome == "accepted"
     (gone,) = current(o).withdrawn
     assert verdict(ask(o))[1] == "unexplained_diff"
-    decisions.reject(o.spike, [gone.id])
+    rejecting.reject(o.spike, [gone.id])
     assert b"extra\n" in (o.spike.work / "src/a.py").read_bytes()
     assert verdict(ask(o)) == SHIPPED
 
@@ -555,7 +555,7 @@ def test_after_the_verdict_only_what_may_follow(
     minutes(clock, 5)
     o.call("spike_status")
     for late in (
-        lambda: decisions.undo(o.spike),
+        lambda: rejecting.undo(o.spike),
         lambda: judging.rehearse(o.spike, tree=False, on_progress=silent),
         lambda: checkpoint(o.spike, "stop", "verify"),
     ):
@@ -594,7 +594,7 @@ def test_a_decision_while_it_is_scored_asks_for_another_verdict(o: Open) -> None
 
     def meddle(text: str) -> None:
         if text.startswith("scoring"):
-            decisions.reject(type(o.spike)(o.spike.root, o.spike.clock), [current(o).hunks[0].id])
+            rejecting.reject(type(o.spike)(o.spike.root, o.spike.clock), [current(o).hunks[0].id])
 
     assert refused(lambda: ask(o, final=True, on_progress=meddle)) == "hunk_changed"
     assert o.spike.state.verdict is None
@@ -623,7 +623,7 @@ def test_once_hidden_parts_began_only_the_verdict_follows(
             ask(o, final=True)
     assert rows(o, "hidden_started")
     assert o.call("spike_status").code == "spike_closed"
-    assert refused(lambda: decisions.undo(o.spike)) == "spike_closed"
+    assert refused(lambda: rejecting.undo(o.spike)) == "spike_closed"
     assert refused(lambda: checkpoint(o.spike, "start", "attempt")) == "spike_closed"
     assert verdict(ask(o)) == SHIPPED
     assert ask(o).result["hidden_parts"] == "passed"

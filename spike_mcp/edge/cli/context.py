@@ -98,6 +98,16 @@ class Context:
         """
         if not spike.created.approval_key:
             return None
+        try:
+            return self._unlocked(spike)
+        except Problem as problem:
+            # Whoever tries passphrases leaves a trace.
+            from spike_mcp.session.decisions import note_refused
+
+            note_refused(spike, "passphrase", problem)
+            raise
+
+    def _unlocked(self, spike: Spike) -> Signer:
         from spike_mcp.core import layout
         from spike_mcp.host import signing
 

@@ -81,7 +81,7 @@ def _reject_options(parser: Parser) -> None:
 
 
 def _reject(context: Context) -> Answer:
-    from spike_mcp.session import decisions
+    from spike_mcp.session import rejecting
 
     args = context.args
     if bool(args.target) == bool(args.pending):
@@ -93,7 +93,7 @@ def _reject(context: Context) -> Answer:
     options = {"pending": args.pending, "to_baseline": args.to_baseline}
     for name in _recut(spike, args.target, **options):
         context.out.warn(f"the approval of {name} ends with this: its lines are cut anew")
-    done = decisions.reject(spike, args.target, args.reason, signer=signer, **options)
+    done = rejecting.reject(spike, args.target, args.reason, signer=signer, **options)
     restored = bool(done.revived) and not done.rejected
     where = ", ".join(done.paths)
     lines: list[Line] = [
@@ -124,7 +124,7 @@ def _recut(
 
     The plan needs no lock and is made again under it; what speaks against the reject is said there.
     """
-    from spike_mcp.session.decisions import plan_reject
+    from spike_mcp.session.rejecting import plan_reject
 
     try:
         return plan_reject(spike, targets, pending=pending, to_baseline=to_baseline).recut
@@ -136,10 +136,10 @@ def _recut(
 
 
 def _undo(context: Context) -> Answer:
-    from spike_mcp.session import decisions
+    from spike_mcp.session import rejecting
 
     spike = context.spike()
-    done = decisions.undo(spike, signer=context.signer(spike))
+    done = rejecting.undo(spike, signer=context.signer(spike))
     where = f" in {', '.join(done.paths)}" if done.paths else ""
     data = {"decision": done.decision, "undone": done.target, "paths": list(done.paths)}
     return Answer(data, [f"undone: decision {done.target}{where}"])

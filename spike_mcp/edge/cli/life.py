@@ -13,8 +13,9 @@ from spike_mcp.edge.cli.parser import Parser
 from spike_mcp.edge.cli.verbs import Command
 
 if TYPE_CHECKING:
+    from spike_mcp.session.checkpoints import CheckpointResult
     from spike_mcp.session.spike import Spike
-    from spike_mcp.session.starting import CheckpointResult, StartResult
+    from spike_mcp.session.starting import StartResult
 
 _NAMED = 12
 
@@ -96,7 +97,7 @@ def _checkpoint_options(parser: Parser) -> None:
 
 def _checkpoint(context: Context) -> Answer:
     from spike_mcp.core.codes import Problem, Usage
-    from spike_mcp.session.starting import checkpoint
+    from spike_mcp.session.checkpoints import checkpoint
 
     args = context.args
     if args.met and args.action != "stop":

@@ -16,6 +16,7 @@ from spike_mcp.edge.clients.sandboxed import Prepared, prepare
 from spike_mcp.edge.referee import SpikeReferee
 from spike_mcp.host.agent.model import AgentRun
 from spike_mcp.host.agent.run import run_agent, warnings
+from spike_mcp.session.decisions import note_refused
 from spike_mcp.session.spike import Spike
 
 Say = Callable[[str], None]
@@ -71,9 +72,13 @@ def _check_open(spike: Spike) -> None:
     """An agent without a clock, or after the end, could do nothing."""
     state = spike.state
     if state.verdict is not None or state.killed is not None:
-        raise Problem(Refusal.SPIKE_CLOSED, "the spike is closed", "open a new one: spike init")
-    if not state.started:
-        raise Problem(Refusal.NOT_STARTED, "the spike has not been started", "spike start")
+        refusal = Problem(Refusal.SPIKE_CLOSED, "the spike is closed", "open a new one: spike init")
+    elif not state.started:
+        refusal = Problem(Refusal.NOT_STARTED, "the spike has not been started", "spike start")
+    else:
+        return
+    note_refused(spike, "run", refusal)
+    raise refusal
 
 
 def _prepared(spike: Spike, name: str) -> Prepared:
