@@ -6,7 +6,7 @@ Every text is safe and on one line. Rows that only prepare another one tell noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from spike_mcp.core import events as ev
@@ -19,6 +19,7 @@ LANES = ("checkpoints", "runs", "patches", "decisions", "agent", "end")
 """Where a row stands in the timeline."""
 
 _LONG = 300
+_LONGEST = 2000
 E = TypeVar("E", bound=ev.Event)
 
 
@@ -38,7 +39,9 @@ _TELLERS: dict[type[ev.Event], Teller] = {}
 def tell(event: ev.Event, state: State) -> Told | None:
     """`event` in words; `state` is the fold just after it. None: nothing worth a line."""
     teller = _TELLERS.get(type(event))
-    return teller(event, state) if teller is not None else Told("end", safe_line(event.NAME))
+    told = teller(event, state) if teller is not None else Told("end", event.NAME)
+    # Codes and names pass here too: whatever a row holds, a line is one line of safe text.
+    return None if told is None else replace(told, text=safe_line(told.text, _LONGEST))
 
 
 def _on(kind: type[ev.Event]) -> Callable[[Teller], Teller]:

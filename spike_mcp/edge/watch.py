@@ -192,12 +192,12 @@ class Watcher:
 
     def _skip_marks(self, now: Status) -> None:
         for what, left in self._left(now).items():
-            self._told |= {(what, mark) for mark in MARKS if left <= mark * 60}
+            self._told |= {(what, mark) for mark in (*MARKS, 0) if left <= mark * 60}
 
     def _ring_marks(self, now: Status) -> None:
         words = {"writes": "writes stop in", "end": "the spike ends in"}
         for what, left in self._left(now).items():
-            due = [m for m in MARKS if left <= m * 60 and (what, m) not in self._told]
+            due = [m for m in (*MARKS, 0) if left <= m * 60 and (what, m) not in self._told]
             self._told |= {(what, mark) for mark in due}
             if due and left > 0:
                 message = f"{words[what]} {clock(left)}; {counted(now.pending, 'hunk')} pending"

@@ -19,14 +19,17 @@ from spike_mcp.edge.report.value import (
     Report,
     RunLine,
     split_text,
+    visible,
 )
 from spike_mcp.edge.text import safe, safe_line
 
+_CLASSES = {"SHIP": "ship", "PARK": "park", "KILL": "kill"}
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def to_html(report: Report) -> str:
     """The page."""
+    report = visible(report)
     style = resources.files(__package__).joinpath("report.css").read_text("utf-8")
     title = _t(f"Spike {report.name}: {report.headline}")
     parts = [
@@ -70,7 +73,8 @@ def _head(report: Report) -> Iterator[str]:
     verdict = report.verdict
     word = verdict.decision if verdict else "OPEN"
     code = f" · {_code(verdict.reasons[0].code)}" if verdict else ""
-    yield f'<header class="{_t(word.lower())}"><p class="eyebrow">spike {_t(report.name)}{code}</p>'
+    style = _CLASSES.get(word, "open")
+    yield f'<header class="{style}"><p class="eyebrow">spike {_t(report.name)}{code}</p>'
     yield f'<h1><span class="verdict">{_t(word)}</span> '
     if verdict is None:
         yield f"no verdict yet, phase {_t(report.phase)}</h1>"
@@ -122,7 +126,7 @@ def _facts(report: Report) -> Iterator[str]:
         word = "over" if each.over else {True: "met", False: "not met", None: "–"}[each.met]
         used = f"{minutes(each.used)} of {minutes(each.allowed)}"
         style = word.replace(" ", "-")
-        yield f'<tr><td>{each.name}</td><td>{used}</td><td class="{style}">{word}</td></tr>'
+        yield f'<tr><td>{_t(each.name)}</td><td>{used}</td><td class="{style}">{word}</td></tr>'
     yield "</table></div></section>"
 
 

@@ -75,6 +75,8 @@ class _Walk(Spike):
 def make_report(spike: Spike) -> Report:
     """The report of a spike at this moment, whatever state it is in."""
     walk = _Walk(spike.root, spike.clock)
+    if walk.state.created is None:
+        return _unreadable(walk)
     steps = walk.steps
     state, contract = walk.state, walk.contract
     budgets = contract.budgets
@@ -115,6 +117,21 @@ def make_report(spike: Spike) -> Report:
         ledger_head=head,
         ledger_rows=rows,
         problems=problems,
+    )
+
+
+def _unreadable(spike: Spike) -> Report:
+    """What can be said of a spike whose ledger does not read: that, and nothing it claims."""
+    problem = spike.damage or "the ledger does not begin with the sealed contract"
+    reason = ReasonLine(Reason.LEDGER_DAMAGED.value, message_of(Reason.LEDGER_DAMAGED).sentence)
+    action = next_action(Decision.KILL, Reason.LEDGER_DAMAGED)
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        name=spike.root.name,
+        phase="damaged",
+        hypothesis="",
+        verdict=VerdictLine(Decision.KILL.value, (reason,), action, 0.0, {}),
+        problems=(problem,),
     )
 
 

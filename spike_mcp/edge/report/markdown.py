@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from spike_mcp.edge.present import UNICODE, bar, counted, minutes
-from spike_mcp.edge.report.value import HunkLine, RejectLine, Report, RunLine, split_text
+from spike_mcp.edge.report.value import HunkLine, RejectLine, Report, RunLine, split_text, visible
 from spike_mcp.edge.text import safe, safe_line
 
 # What opens markup inside a line; an underscore inside a word does not. `://` and `www.` would
@@ -25,6 +25,7 @@ _TICKS = re.compile(r"`+")
 
 def to_markdown(report: Report) -> str:
     """The page; ends in a newline."""
+    report = visible(report)
     parts = [
         _head(report),
         _facts(report),
@@ -73,15 +74,16 @@ def fenced(lines: Iterable[str], language: str = "") -> list[str]:
 
 
 def _head(report: Report) -> Iterator[str]:
-    yield f"# Spike {plain(report.name)}: {report.headline}"
+    yield f"# Spike {plain(report.name)}: {plain(report.headline)}"
     yield ""
     yield f"> {plain(report.hypothesis, 4000)}"
     yield ""
     if report.verdict is None:
-        yield f"**No verdict yet.** The spike is in phase {report.phase}."
+        yield f"**No verdict yet.** The spike is in phase {plain(report.phase)}."
     else:
         for reason in report.verdict.reasons:
-            yield f"* **{report.verdict.decision}** `{reason.code}`: {plain(reason.sentence)}"
+            word = plain(report.verdict.decision)
+            yield f"* **{word}** {code(reason.code)}: {plain(reason.sentence)}"
         yield ""
         yield f"**Next:** {plain(report.verdict.next_action)}"
     if report.note:
@@ -109,8 +111,8 @@ def _facts(report: Report) -> Iterator[str]:
         if result.get(key) not in (None, "", "none", "not_run"):
             yield row(key.replace("_", " "), plain(str(result[key])))
     yield row("sandbox", plain(report.isolation))
-    yield row("approvals", report.approval_strength)
-    yield row("writer tier", report.writer_tier)
+    yield row("approvals", plain(report.approval_strength))
+    yield row("writer tier", plain(report.writer_tier))
     yield row("fingerprint", plain(report.fingerprint))
     yield ""
 
@@ -157,8 +159,8 @@ def _hunk(each: HunkLine) -> Iterator[str]:
 
 def hunk_facts(each: HunkLine) -> Iterator[str]:
     """What else is known of a hunk, as Markdown items."""
-    made = f"by {', '.join(each.patches)}" if each.patches else "by no known patch"
-    kind = "" if each.kind == "modify" else f", {each.kind}"
+    made = f"by {plain(', '.join(each.patches))}" if each.patches else "by no known patch"
+    kind = "" if each.kind == "modify" else f", {plain(each.kind)}"
     yield f"+{each.added} -{each.removed}{kind}, {made}"
     if each.decided is not None:
         signed = ", signed" if each.signed else ""
@@ -192,7 +194,7 @@ def _runs(report: Report) -> Iterator[Iterator[str]]:
         dropped = [f"[{last.dropped} bytes left out]"] if last.dropped else []
         output = [*last.head.split("\n"), *dropped, *last.tail.split("\n")]
         shown = [line for line in output if line.strip()][-_OUTPUT_LINES:]
-        yield iter([f"The end of the output of {last.id}:", "", *fenced(shown, "text"), ""])
+        yield iter([f"The end of the output of {plain(last.id)}:", "", *fenced(shown, "text"), ""])
 
 
 def _run_row(run: RunLine) -> str:
@@ -200,7 +202,7 @@ def _run_row(run: RunLine) -> str:
     note = f" ({plain(run.note, 200)})" if run.note else ""
     passed = sum(outcome == "passed" for _test, outcome in run.tests)
     return row(
-        run.id,
+        plain(run.id),
         plain(run.purpose),
         minutes(run.begin),
         f"{run.seconds:.1f}",
@@ -220,7 +222,7 @@ def _rejects(report: Report) -> Iterator[Iterator[str]]:
 
 def _reject(each: RejectLine) -> Iterator[str]:
     undone = ", taken back later" if each.undone else ""
-    yield f"* {each.decision}, minute {minutes(each.minute)}{undone}: {code(each.target)}"
+    yield f"* {plain(each.decision)}, minute {minutes(each.minute)}{undone}: {code(each.target)}"
     if each.reason:
         yield f"  reason: {plain(each.reason)}"
     yield ""
@@ -250,7 +252,7 @@ def _timeline(report: Report) -> Iterator[str]:
     yield "| minute | who | what |"
     yield "|---|---|---|"
     for each in report.timeline:
-        yield row(f"{each.minute:.1f}", each.actor, plain(each.text))
+        yield row(f"{each.minute:.1f}", plain(each.actor), plain(each.text))
     yield ""
 
 

@@ -82,17 +82,18 @@ def _grid(report: Report, scale: _Scale, bottom: float) -> Iterator[str]:
 def _visits(report: Report, scale: _Scale) -> Iterator[str]:
     y = _middle("checkpoints") - 10
     for each in report.checkpoints:
+        name = escape(safe_line(each.name, 40))
         for visit in each.visits:
             end = report.elapsed_minutes if visit.end is None else visit.end
             x = scale.x(visit.begin)
             width = max(3.0, round(scale.x(end) - x, 1))
             state = "over" if each.over else "met" if each.met else "open"
             used = f"{minutes(each.used)} of {minutes(each.allowed)} min"
-            yield f"<g><title>{each.name}: {used}, {state}</title>"
+            yield f"<g><title>{name}: {used}, {state}</title>"
             size = f'width="{width}" height="20" rx="3"'
             yield f'<rect class="visit {state}" x="{x}" y="{y}" {size}/>'
-            if width > 8 * len(each.name):
-                yield f'<text class="inside" x="{x + 5}" y="{y + 14}">{each.name}</text>'
+            if width > 8 * len(name):
+                yield f'<text class="inside" x="{x + 5}" y="{y + 14}">{name}</text>'
             yield "</g>"
 
 

@@ -6,10 +6,14 @@ count from `spike start`, are floats, and are 0.0 for what was before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+from spike_mcp.edge.text import safe
 
 SCHEMA_VERSION = 1
+
+T = TypeVar("T")
 
 
 def split_text(text: str) -> list[str]:
@@ -17,6 +21,20 @@ def split_text(text: str) -> list[str]:
     lines = [line + "\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
+
+
+def visible(value: T) -> T:
+    """The same value with every string in it made safe: what pages are printed from."""
+    if isinstance(value, str):
+        return cast(T, safe(value))
+    if isinstance(value, tuple | list):
+        return cast(T, type(value)(visible(item) for item in value))
+    if isinstance(value, dict):
+        return cast(T, {visible(key): visible(item) for key, item in value.items()})
+    if is_dataclass(value) and not isinstance(value, type):
+        changes = {each.name: visible(getattr(value, each.name)) for each in fields(value)}
+        return cast(T, replace(value, **changes))
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,35 +186,35 @@ class Report:
     name: str
     phase: str
     hypothesis: str
-    subject: str
-    tag_tokens: tuple[str, ...]
-    allowed_paths: tuple[str, ...]
-    oracle: tuple[str, ...]
-    measurement: tuple[str, ...]
-    baseline: str
-    isolation: str
-    fingerprint: str
-    approval_strength: str
-    writer_tier: str
-    elapsed_minutes: float
-    total_minutes: float
-    cutoff_minutes: float
-    lines: int
-    max_lines: int
     verdict: VerdictLine | None
-    note: str
-    checkpoints: tuple[CheckpointLine, ...]
-    timeline: tuple[Moment, ...]
-    runs: tuple[RunLine, ...]
-    patches: tuple[PatchLine, ...]
-    hunks: tuple[HunkLine, ...]
-    rejects: tuple[RejectLine, ...]
-    withdrawn: tuple[tuple[str, str, str], ...]
-    unknowns: tuple[tuple[int, str, bool], ...]
-    refusals: dict[str, int]
-    ledger_head: str
-    ledger_rows: int
-    problems: tuple[str, ...] = field(default=())
+    subject: str = ""
+    tag_tokens: tuple[str, ...] = ()
+    allowed_paths: tuple[str, ...] = ()
+    oracle: tuple[str, ...] = ()
+    measurement: tuple[str, ...] = ()
+    baseline: str = ""
+    isolation: str = ""
+    fingerprint: str = ""
+    approval_strength: str = ""
+    writer_tier: str = ""
+    elapsed_minutes: float = 0.0
+    total_minutes: float = 0.0
+    cutoff_minutes: float = 0.0
+    lines: int = 0
+    max_lines: int = 0
+    note: str = ""
+    checkpoints: tuple[CheckpointLine, ...] = ()
+    timeline: tuple[Moment, ...] = ()
+    runs: tuple[RunLine, ...] = ()
+    patches: tuple[PatchLine, ...] = ()
+    hunks: tuple[HunkLine, ...] = ()
+    rejects: tuple[RejectLine, ...] = ()
+    withdrawn: tuple[tuple[str, str, str], ...] = ()
+    unknowns: tuple[tuple[int, str, bool], ...] = ()
+    refusals: dict[str, int] = field(default_factory=dict)
+    ledger_head: str = ""
+    ledger_rows: int = 0
+    problems: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:

@@ -13,6 +13,8 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 from rich.segment import Segment
@@ -67,7 +69,11 @@ class Canvas(Widget, can_focus=True):
         if y >= len(self.lines):
             return Strip.blank(self.size.width)
         style = self._looks.style
-        return Strip([Segment(text, style(names)) for text, names in self.lines[y] if text])
+        segments = [
+            Segment("".join(text for text, _names in pieces), style(names))
+            for names, pieces in groupby(self.lines[y], key=itemgetter(1))
+        ]
+        return Strip([segment for segment in segments if segment.text])
 
 
 class ReviewApp(App[int]):
