@@ -20,7 +20,7 @@ from programs import node_bin, program
 from spike_mcp.edge.clients import client
 
 PLAY_SECONDS = 150
-GO = "Go."
+GO = "Go now."
 PLANTER = [sys.executable, str(Path(__file__).with_name("planter.py"))]
 _OTHER = {"command": PLANTER[0], "args": PLANTER[1:]}
 
@@ -32,7 +32,9 @@ class Player:
     `attacks`: work directory -> the calls. `control`: arguments that make it run without asking.
     `home`: what the human has there, somebody else's server that writes files included; `other` is
     the full name of its tool, where that is not offered before it is searched for. `inside`: more
-    variables for a run whose home is another one.
+    variables for a run whose home is another one. `amend`: what the human adds to the written
+    configuration, given its directory and the model's address. `gives_up`: its session ends at a
+    tool that is not there.
     """
 
     name: str
@@ -42,7 +44,9 @@ class Player:
     args: tuple[str, ...] = ()
     home: Mapping[str, str] = field(default_factory=dict)
     inside: Mapping[str, str] = field(default_factory=dict)
+    amend: Callable[[Path, str], None] | None = None
     other: str = ""
+    gives_up: bool = False
     light: bool = False
 
 
@@ -63,9 +67,15 @@ def play(
     home: Path,
     args: Sequence[str],
     env: Mapping[str, str],
+    amend: Path | None = None,
 ) -> Played:
-    """Run the client with `args` in front of the headless words, against a model with `script`."""
+    """Run the client with `args` in front of the headless words, against a model with `script`.
+
+    `amend`: the directory of a written configuration, for the human to add to.
+    """
     with Model(script) as model:
+        if amend is not None and player.amend is not None:
+            player.amend(amend, model.url)
         argv, environ = command(player, model, home, args, env)
         done = subprocess.run(
             argv,
@@ -101,7 +111,8 @@ def command(
     }
     if "SPIKE_CLIENT_DEBUG" in os.environ:
         print(environ, args, own, words)
-    return [str(program(player.name)), *args, *own, *words], environ
+    given = [word.replace("{home}", str(home)) for word in args]
+    return [str(program(player.name)), *given, *own, *words], environ
 
 
 def plant(player: Player, work: Path) -> Call:
@@ -310,4 +321,134 @@ COPILOT = Player(
     },
 )
 
-PLAYERS = {player.name: player for player in (CODEX, OPENCODE, GEMINI, CLAUDE, QWEN, COPILOT)}
+# --- cn -----------------------------------------------------------------------------------------
+
+_CN_MODEL = {
+    "name": "scripted",
+    "provider": "openai",
+    "model": "scripted",
+    "apiBase": "{url}/v1",
+    "apiKey": "none",
+    "roles": ["chat"],
+    "capabilities": ["tool_use"],
+}
+
+
+def _cn(work: Path) -> list[Call]:
+    return [
+        Call("Write", {"filepath": str(work / "planted-write"), "content": "x"}, hidden=True),
+        Call("Bash", {"command": _touch(work, "planted-bash")}, hidden=True),
+    ]
+
+
+def _cn_model(directory: Path, url: str) -> None:
+    place = directory / "config.yaml"
+    config = json.loads(place.read_text())
+    config["models"] = [json.loads(json.dumps(_CN_MODEL).replace("{url}", url))]
+    place.write_text(json.dumps(config))
+
+
+CN = Player(
+    name="cn",
+    attacks=_cn,
+    control=("--auto", "--config", "{home}/mine.yaml"),
+    env={"CONTINUE_TELEMETRY_ENABLED": "0"},
+    home={
+        "mine.yaml": json.dumps(
+            {
+                "name": "mine",
+                "version": "1.0.0",
+                "schema": "v1",
+                "models": [_CN_MODEL],
+                "mcpServers": [{"name": "other", "type": "stdio", **_OTHER}],
+            }
+        )
+    },
+    amend=_cn_model,
+    gives_up=True,
+)
+
+# --- cline --------------------------------------------------------------------------------------
+
+
+def _cline(work: Path) -> list[Call]:
+    return [
+        Call("editor", {"path": str(work / "planted-editor"), "new_text": "x"}, hidden=True),
+        Call("run_commands", {"commands": [_touch(work, "planted-commands")]}, hidden=True),
+    ]
+
+
+CLINE = Player(
+    name="cline",
+    attacks=_cline,
+    control=("--auto-approve", "true"),
+    env={"CLINE_SESSION_BACKEND_MODE": "local"},
+    args=("--provider", "openai-compatible", "--model", "scripted"),
+    home={
+        ".cline/data/settings/providers.json": json.dumps(
+            {
+                "version": 1,
+                "lastUsedProvider": "openai-compatible",
+                "modes": {},
+                "providers": {
+                    "openai-compatible": {
+                        "settings": {
+                            "provider": "openai-compatible",
+                            "apiKey": "none",
+                            "model": "scripted",
+                            "baseUrl": "{url}/v1",
+                        },
+                        "updatedAt": "2026-01-01T00:00:00.000Z",
+                        "tokenSource": "manual",
+                    }
+                },
+            }
+        ),
+        ".cline/data/settings/cline_mcp_settings.json": json.dumps(
+            {"mcpServers": {"other": {**_OTHER, "autoApprove": ["plant"]}}}
+        ),
+    },
+    gives_up=True,
+)
+
+# --- kimi ---------------------------------------------------------------------------------------
+
+_KIMI_MODEL = """
+default_model = "scripted"
+[providers.scripted]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "none"
+[models.scripted]
+provider = "scripted"
+model = "scripted"
+max_context_size = 100000
+"""
+
+
+def _kimi(work: Path) -> list[Call]:
+    return [
+        Call("Write", {"path": str(work / "planted-write"), "content": "x"}, hidden=True),
+        Call("Bash", {"command": _touch(work, "planted-bash")}, hidden=True),
+    ]
+
+
+def _kimi_model(directory: Path, url: str) -> None:
+    (directory / "config.toml").write_text(_KIMI_MODEL.replace("{url}", url))
+
+
+KIMI = Player(
+    name="kimi",
+    attacks=_kimi,
+    control=(),
+    home={
+        ".kimi-code/config.toml": _KIMI_MODEL,
+        ".kimi-code/mcp.json": json.dumps({"mcpServers": {"other": _OTHER}}),
+    },
+    amend=_kimi_model,
+)
+
+PLAYERS = {
+    player.name: player
+    for player in (CODEX, OPENCODE, GEMINI, CLAUDE, QWEN, COPILOT, CN, CLINE, KIMI)
+}

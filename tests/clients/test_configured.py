@@ -50,22 +50,24 @@ def test_a_client_has_our_tools_and_no_other_way_to_write_or_run(
 ):
     work = opened.spike.work
     config = client_config(opened.spike, player.name, write=True).data
-    script = [*WORK_STEPS, *player.attacks(work), plant(player, work), "finished"]
-    done = play(
-        player,
-        script,
-        work=work,
-        home=tmp_path / "home",
-        args=config["argv"][1:],
-        env=config["env"],
-    )
+    where = {
+        "work": work,
+        "home": tmp_path / "home",
+        "args": config["argv"][1:],
+        "env": config["env"],
+        "amend": Path(config["directory"]),
+    }
+    attacks = [*player.attacks(work), plant(player, work)]
+    script = [*WORK_STEPS, *(() if player.gives_up else attacks), "finished"]
+    done = play(player, script, **where)
     results = done.model.results()
-    first = {number: text for number, text in results.items() if number < len(WORK_STEPS)}
-    assert "spike plain: " in first[0], done.output
-    assert "applied P1 to src/a.py" in first[1]
-    assert "R3 green" in first[2]
+    assert "spike plain: " in results.get(0, ""), done.output
+    assert "applied P1 to src/a.py" in results[1]
+    assert "R3 green" in results[2]
     assert sorted(results) == list(range(len(script) - 1)), done.output
     assert done.status == 0
+    for attack in attacks if player.gives_up else ():
+        assert play(player, [attack, "finished"], **where).model.asked
     assert planted(tmp_path) == []
 
     left = own_tools(player.name, done.model.offered)

@@ -15,18 +15,25 @@ if TYPE_CHECKING:
     from spike_mcp.edge.clients.wiring import Config
     from spike_mcp.session.spike import Spike
 
-CLIENTS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
+PROGRAMS = (
+    *("claude", "codex", "gemini", "qwen", "opencode", "copilot", "cn", "cline", "kimi"),
+    *("cursor", "vscode", "zed"),
+)
 """Clients with a module here, in the order in which they are listed."""
+SDKS = ("openai-agents", "pydantic-ai", "claude-agent-sdk", "openhands-sdk")
+CLIENTS = (*PROGRAMS, *SDKS)
 
 
 def client(name: str) -> Client:
     """The client of this name. `Problem(USAGE)` where there is none."""
-    if name not in CLIENTS:
-        raise Problem(
-            Usage.USAGE, f"no client is called {name!r}", f"there are {', '.join(CLIENTS)}"
-        )
-    found: Client = import_module(f"spike_mcp.edge.clients.{name}").CLIENT
-    return found
+    if name in PROGRAMS:
+        found: Client = import_module(f"spike_mcp.edge.clients.{name}").CLIENT
+        return found
+    if name in SDKS:
+        from spike_mcp.edge.clients import sdks
+
+        return next(each for each in sdks.SDKS if each.name == name)
+    raise Problem(Usage.USAGE, f"no client is called {name!r}", f"there are {', '.join(CLIENTS)}")
 
 
 def client_config(spike: Spike, name: str, *, write: bool) -> Config:

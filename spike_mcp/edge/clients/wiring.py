@@ -110,7 +110,7 @@ def write_files(directory: Path, files: Mapping[str, str]) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in files.items():
         place = directory / name
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(place, content.encode(), 0o600)
 
 
