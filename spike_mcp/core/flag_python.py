@@ -6,6 +6,7 @@ together from pieces, payloads after a `;`.
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from spike_mcp.core.flag_tables import (
     FINE_IN_TESTS,
@@ -36,10 +37,10 @@ def tree_hits(source: bytes, lines: range, tests: bool, program: bool) -> list[H
     run and not imported (`__main__.py`), so that leaving is ordinary.
     """
     try:
-        tree = ast.parse(source)
+        module = _module(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    finder = _Finder(tree, lines, "main" if program else "module")
+    finder = _Finder(module, lines, "main" if program else "module")
     return [
         Hit(name, line, weight)
         for name, line, weight in finder.hits()
@@ -48,6 +49,19 @@ def tree_hits(source: bytes, lines: range, tests: bool, program: bool) -> list[H
 
 
 _Found = tuple[str, int, int]
+_Module = tuple[ast.Module, dict[str, str], frozenset[int]]
+
+
+@lru_cache(maxsize=1)
+def _module(source: bytes) -> _Module:
+    """Tree, aliases and docstrings of a file; kept while the file's regions are looked at."""
+    tree = ast.parse(source)
+    docstrings = frozenset(
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and _is_text(node.value)
+    )
+    return tree, _aliases(tree), docstrings
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
@@ -133,16 +147,10 @@ def _says_equal(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 class _Finder:
     """Walks one module and yields (sign, line, weight) for nodes that touch the wanted lines."""
 
-    def __init__(self, tree: ast.Module, lines: range, scope: str) -> None:
-        self._tree = tree
+    def __init__(self, module: _Module, lines: range, scope: str) -> None:
+        self._tree, self._aliases, self._docstrings = module
         self._scope = scope
         self._lines = lines
-        self._aliases = _aliases(tree)
-        self._docstrings = {
-            id(node.value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Expr) and _is_text(node.value)
-        }
 
     def hits(self) -> Iterator[_Found]:
         """Every sign, in no particular order."""

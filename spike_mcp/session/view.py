@@ -198,6 +198,17 @@ def _region_state(spike: Spike, region: Region, lapses: Iterable[Lapse]) -> str:
     return "pending"
 
 
+def _signs(spike: Spike, region: Region, after: bytes | None) -> tuple[flags.Flag, ...]:
+    """Tamper signs of a region, kept as long as the file stays: reading a file costs its size."""
+    known: dict[tuple[str, str], tuple[flags.Flag, ...]] = spike.memo.setdefault("signs", {})
+    key = (region.key, spike.expected(region.path)[0])
+    if key not in known:
+        if len(known) > 4096:
+            known.clear()
+        known[key] = flags.flags(region.path, region.removed, region.added, after)
+    return known[key]
+
+
 def hunk_flags(spike: Spike, hunk: Hunk) -> tuple[Flagged, ...]:
     """Control characters, tamper signs and resubmission: what approving needs an `--ack` for."""
     path, after = hunk.path, spike.work_bytes(hunk.path)
@@ -206,7 +217,7 @@ def hunk_flags(spike: Spike, hunk: Hunk) -> tuple[Flagged, ...]:
         Flagged(f.name, f.line, f.text) for f in content.flags(path, hunk.regions, base, after)
     ]
     for region in hunk.regions:
-        for sign in flags.flags(path, region.removed, region.added, after):
+        for sign in _signs(spike, region, after):
             at = region.new_start + sign.line_no
             found.append(Flagged(sign.name, at, sign.excerpt))
         if resubmission_key(region) in spike.state.rejected:
