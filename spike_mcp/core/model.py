@@ -88,6 +88,11 @@ class Lapse:
     why: str
     seq: int
 
+    @property
+    def key(self) -> str:
+        """The region's key."""
+        return self.approval.key
+
 
 @dataclass(frozen=True, slots=True)
 class Patch:
