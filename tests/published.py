@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-_HEADER = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HEADER = re.compile(rb"(?m)^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _WORD = re.compile(r"[a-z]{4,}")
 _NEUTRAL = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
