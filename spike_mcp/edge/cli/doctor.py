@@ -139,12 +139,27 @@ def _home(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("spikes", "bad", f"{home} can't be written", remedy)
 
 
+def _clients(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Agent clients in PATH: their versions, and what each would still offer (spec 14)."""
+    from spike_mcp.edge.clients.installed import find, too_old_node
+
+    found = find(environ)
+    for each in found:
+        remedy = "" if each.held else "look at its list of tools first, or use `spike run`"
+        yield Finding(each.client.name, "ok" if each.held else "warn", each.about(), remedy)
+    for name, needed in too_old_node(found, environ):
+        yield Finding(name, "warn", f"needs node {needed} or newer", f"install node {needed}")
+    if not found:
+        yield Finding("clients", "ok", "no agent client that is known here is in your PATH")
+
+
 LOOKS: tuple[Callable[[Mapping[str, str]], Iterator[Finding]], ...] = (
     _python,
     _git,
     _sandbox,
     _user,
     _home,
+    _clients,
 )
 """What `doctor` looks at, in order; a new look is one more function here."""
 
@@ -154,8 +169,9 @@ COMMANDS = {
         usage=("",),
         description="""
 Looks at python, git, bubblewrap and the sandbox (by trying, from inside, what it must refuse),
-at the user it runs as and at the place where spikes are kept. What is missing comes with its
-remedy.
+at the user it runs as, at the place where spikes are kept and at the agent clients in your PATH:
+which versions are known to hold, and which tools of its own each would still offer. What is
+missing comes with its remedy.
 """,
         exits=(("78", "something that a spike needs is missing"),),
         examples=(("spike doctor", "first thing on a new machine"),),
