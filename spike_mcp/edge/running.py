@@ -76,7 +76,8 @@ class Runner:
             return problem
         except Exception as error:  # noqa: BLE001  (no memory, no processes, no descriptors)
             faults.record(error, self._desk.spike.root)
-            return Problem(Refusal.SANDBOX_UNAVAILABLE, "the test could not be started")
+            hint = "tell the human: `spike doctor` says what is missing"
+            return Problem(Refusal.SANDBOX_UNAVAILABLE, "the test could not be started", hint)
         self.live = Live(ticket, run)
         tasks.start_soon(self._watch, self.live)
         return None

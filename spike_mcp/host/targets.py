@@ -54,10 +54,7 @@ class TargetFacts:
         if self.blocked_at or not self.same_device or self.kind in (Kind.DIRECTORY, Kind.OTHER):
             message = f"{self.blocked_at or path} is not a regular file of the worktree"
             return Problem(Refusal.NOT_A_FILE, message, "name a regular file")
-        if self.nlink > 1:
-            message = f"{path} shares its content with another name (hard link)"
-            return Problem(Refusal.HARD_LINKED, message, "a human can part them: spike restore")
-        return None
+        return hard_linked(path) if self.nlink > 1 else None
 
     def write_problem(self, path: str) -> Problem | None:
         """The refusal these facts call for when somebody wants to create or change the file."""
@@ -70,6 +67,12 @@ class TargetFacts:
             message = f"{self.case_collision} exists: the same name on a disk that is case-blind"
             return Problem(Refusal.FILE_EXISTS, message, "use the existing spelling")
         return None
+
+
+def hard_linked(path: str) -> Problem:
+    """The refusal of a file that has another name: its content may be another file's."""
+    message = f"{path} shares its content with another name (hard link)"
+    return Problem(Refusal.HARD_LINKED, message, "a human can part them: spike restore")
 
 
 def look(root: int, reached: Walk, parts: Sequence[bytes], baseline: Manifest) -> TargetFacts:

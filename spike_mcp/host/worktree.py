@@ -90,9 +90,10 @@ class Worktree:
         finally:
             os.close(reached.fd)
         if not single and not linked:
-            raise Problem(Refusal.HARD_LINKED, f"{path} shares its content with another name")
+            raise targets.hard_linked(path.text)
         if len(data) > limit:
-            raise Problem(Refusal.TOO_LARGE, f"{path} is longer than {limit} bytes")
+            message = f"{path} is longer than {limit} bytes"
+            raise Problem(Refusal.TOO_LARGE, message, "name a smaller file, or search in it")
         return data
 
     def replace(self, path: RepoPath, data: bytes, mode: int | None = None) -> Written:

@@ -42,6 +42,9 @@ from spike_mcp.session.transaction import LOCK_SECONDS, Transaction, transaction
 FLUSH_SECONDS = 10.0
 """Latest moment at which counted repeats of a refusal become a row (spec 6)."""
 
+EVERY_TOOL = "*"
+"""Tool of a `refusals_repeated` row that counts calls of all tools: the call limit is spent."""
+
 _MAX_MESSAGE = 600
 _READS = (ListFiles, ReadFile, SearchFiles)
 
@@ -66,12 +69,15 @@ class Reply:
 
 @dataclass(slots=True)
 class _Repeats:
-    """Equal refusals in a row: the first has its own row, the rest are counted here."""
+    """Equal refusals in a row: the first has its own row, the rest are counted here.
+
+    Once the rows for refusals are used up, all of them are counted, by code.
+    """
 
     tool: str = ""
     code: str = ""
-    count: int = 0
     since: float = 0.0
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 class AgentDesk:
@@ -234,7 +240,8 @@ class AgentDesk:
         try:
             outcome = writes.perform(tx, request, plan, Actor.AGENT)
         except Problem as problem:
-            if problem.code not in (Refusal.STALE_FILE, Refusal.NOT_A_FILE):
+            # Something was put in the way just now: a refusal like those found before.
+            if problem.code in (Refusal.STORAGE_FULL, Refusal.LEDGER_DAMAGED):
                 raise
             refused = Refused(Refusal(problem.code), problem.message, problem.hint)
             return self._refused(tx, request.tool, refused, problem)
@@ -304,37 +311,35 @@ class AgentDesk:
     def _record(self, tx: Transaction, name: str, answer: Refused, problem: Problem | None) -> None:
         tool, code = name[:80], answer.code.value
         about = problem.keys if isinstance(problem, writes.Resubmitted) else ()
-        same = self._repeats.tool == tool and self._repeats.code == code
+        found = self._repeats
         spent = tx.state.refusals >= self.spike.contract.budgets.max_refusals
-        if (same and not about) or spent:
-            if not same:
-                self._flush(tx)
-                self._repeats = _Repeats(tool, code, 0, time.monotonic())
-            self._repeats.count += 1
+        if spent or (not about and (found.tool, found.code) == (tool, code)):
+            # Whatever is called in turn after the last row: a call is no row of its own any more.
+            key = (EVERY_TOOL if spent else tool, code)
+            found.counts[key] = found.counts.get(key, 0) + 1
             self._flush(tx, due_only=True)
             return
         self._flush(tx)
         message = answer.message[:_MAX_MESSAGE]
         tx.append(Actor.AGENT, ev.CallRefused(tool, code, message, about=about))
-        self._repeats = _Repeats(tool, code, 0, time.monotonic())
+        self._repeats = _Repeats(tool, code, time.monotonic())
 
     def _flush(self, tx: Transaction, *, due_only: bool = False) -> None:
         found = self._repeats
-        if not found.count:
+        if not found.counts or (due_only and time.monotonic() - found.since < FLUSH_SECONDS):
             return
-        if due_only and time.monotonic() - found.since < FLUSH_SECONDS:
-            return
-        tx.append(Actor.AGENT, ev.RefusalsRepeated(found.tool, found.code, found.count))
-        self._repeats = _Repeats(found.tool, found.code, 0, time.monotonic())
+        rows = [ev.RefusalsRepeated(*key, count) for key, count in found.counts.items()]
+        tx.append(Actor.AGENT, *rows)
+        self._repeats = _Repeats(found.tool, found.code, time.monotonic())
 
     @property
     def repeats_waiting(self) -> bool:
         """Whether counted refusals wait to become a row."""
-        return self._repeats.count > 0
+        return bool(self._repeats.counts)
 
     def flush(self) -> None:
         """Write the row of counted refusals (after 10 s, at shutdown). Raises no `Problem`."""
-        if not self._repeats.count:
+        if not self._repeats.counts:
             return
         try:
             with transaction(self.spike, human=False, timeout=1.0) as tx:

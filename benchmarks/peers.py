@@ -1,0 +1,80 @@
+"""What the benchmark compares with, installed from the registries into `build/peers/`.
+
+Every Python peer gets a virtual environment of its own, so that no peer's pins decide what another
+one runs on. Versions are pinned: a table is only worth its date if it can be made again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent / "build" / "peers"
+FILESYSTEM = "@modelcontextprotocol/server-filesystem@2026.8.31"
+PYTHON_PEERS = {
+    "fastmcp": "fastmcp==4.2.3",
+    "mcp-server-git": "mcp-server-git==2026.10.19",
+    "coding-tools-mcp": "coding-tools-mcp==0.5.0",
+    "plot": "matplotlib==3.10.8",
+}
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Command lines of the peers; `missing` says why one is not there."""
+
+    python: dict[str, str]
+    node: str
+    filesystem: str
+    missing: dict[str, str]
+
+
+def install() -> Peers:
+    """Install what is not there yet; a peer that can't be had is left out and named."""
+    TOP.mkdir(parents=True, exist_ok=True)
+    python: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for name, package in PYTHON_PEERS.items():
+        try:
+            python[name] = _python(name, package)
+        except (subprocess.CalledProcessError, OSError) as error:
+            missing[name] = f"{package} could not be installed ({error})"
+    node = shutil.which("node") or ""
+    filesystem = ""
+    try:
+        filesystem = _filesystem()
+    except (subprocess.CalledProcessError, OSError) as error:
+        missing["server-filesystem"] = f"{FILESYSTEM} could not be installed ({error})"
+    return Peers(python, node, filesystem, missing)
+
+
+def _python(name: str, package: str) -> str:
+    where = TOP / name
+    done, program = where / ".installed", where / "bin" / "python"
+    if done.is_file() and done.read_text() == package:
+        return str(program)
+    print(f"installing {package}", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(where)], check=True)
+    pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
+    subprocess.run(pip, check=True, stdout=sys.stderr)
+    done.write_text(package)
+    return str(program)
+
+
+def _filesystem() -> str:
+    where = TOP / "npm"
+    program = where / "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
+    done = where / ".installed"
+    if not (done.is_file() and done.read_text() == FILESYSTEM and program.is_file()):
+        print(f"installing {FILESYSTEM}", file=sys.stderr, flush=True)
+        where.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(where), FILESYSTEM],
+            check=True,
+            stdout=sys.stderr,
+        )
+        done.write_text(FILESYSTEM)
+    return str(program)

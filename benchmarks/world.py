@@ -1,0 +1,107 @@
+"""Repositories of any size and real, started spikes on them, for the benchmark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spike_mcp.session.opening import InitOptions, init
+from spike_mcp.session.spike import Spike
+from spike_mcp.session.starting import start
+
+BIN = Path(sys.executable).parent
+SPIKE = str(BIN / "spike")
+SERVER = str(BIN / "spike-mcp")
+GIT = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Bench",
+    "GIT_AUTHOR_EMAIL": "bench@example.test",
+    "GIT_COMMITTER_NAME": "Bench",
+    "GIT_COMMITTER_EMAIL": "bench@example.test",
+}
+HYPOTHESIS = "rewriting the seven lines makes the sample file green for callers"
+EDITED = "src/edited.py"
+LINES = "".join(f"value_{number} = {number}\n" for number in range(200))
+SMALL = {
+    EDITED: LINES,
+    "src/run.sh": "exit 1\n",
+    "tests/test_oracle.py": "assert 1\n",
+    "check.sh": ". src/run.sh\n",
+}
+
+
+def git(repo: Path, *arguments: str) -> bytes:
+    """git in a repository, the user's configuration kept out."""
+    command = ["git", "-C", str(repo), *arguments]
+    env = {**os.environ, **GIT}
+    return subprocess.run(command, check=True, capture_output=True, env=env).stdout
+
+
+def make_repo(where: Path, files: int = 0, more: Mapping[str, str] = SMALL) -> Path:
+    """A repository with one commit: `more`, and `files` small source files, 100 a directory."""
+    where.mkdir(parents=True)
+    git(where, "init", "-q", "-b", "main")
+    for name, content in more.items():
+        path = where / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    for number in range(files):
+        path = where / f"pkg{number // 10_000}" / f"mod{number // 100}" / f"file{number}.py"
+        if number % 100 == 0:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# file {number}\n\n\ndef answer() -> int:\n    return {number}\n")
+    git(where, "add", "-A")
+    git(where, "commit", "-q", "-m", "baseline")
+    return where
+
+
+@contextmanager
+def short_path() -> Iterator[None]:
+    """A short PATH: a plain command seals every toolchain that it might start."""
+    before = os.environ["PATH"]
+    os.environ["PATH"] = "/usr/bin:/bin"
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+def open_spike(repo: Path, root: Path, **more: Any) -> Spike:
+    """A started spike whose measurement is `sh check.sh`; below src/ all may be written."""
+    values: dict[str, Any] = {
+        "name": root.name,
+        "hypothesis": HYPOTHESIS,
+        "allow": ("src/",),
+        "oracle": ("tests/test_oracle.py",),
+        "argv": ("sh", "check.sh"),
+        "cwd": repo,
+        "root": root,
+    }
+    with short_path():
+        result = init(InitOptions(**{**values, **more}), on_progress=_quiet)
+        start(result.spike, manual=False, on_progress=_quiet)
+    return result.spike
+
+
+def _quiet(_text: str) -> None:
+    return None
+
+
+class Toggle:
+    """Edits of one file that never run out: line `at` there and back."""
+
+    def __init__(self, at: int = 100) -> None:
+        self._texts = (f"value_{at} = {at}\n", f"value_{at} = {at} + 0\n")
+        self._turn = 0
+
+    def next(self) -> tuple[str, str]:
+        """(old text, new text) of the next edit."""
+        old, new = self._texts[self._turn], self._texts[1 - self._turn]
+        self._turn = 1 - self._turn
+        return old, new
