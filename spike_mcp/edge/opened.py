@@ -21,8 +21,6 @@ from spike_mcp.host.clock import Clock
 from spike_mcp.session.agent import AgentDesk, Reply
 from spike_mcp.session.spike import Spike
 
-STATUS = "spike_status"
-
 
 class Opened:
     """What there is once the spike is open. Its methods are for one thread at a time."""
@@ -47,11 +45,10 @@ class Opened:
         return self.runner.checked(self.desk.call(name, arguments))
 
     def glance(self, arguments: Mapping[str, Any] | None, client: str) -> Reply | None:
-        """`spike_status` without waiting for anything: None where the lock is not to be had."""
+        """`spike_status` without waiting for anything: None where it is no mere look."""
         if client and not self.desk.client:
             self.desk.client = client
-        reply = self.desk.call(STATUS, arguments, patience=0.0)
-        return None if reply.code == Refusal.BUSY else reply
+        return self.desk.glance(arguments)
 
     def told(
         self, name: str, arguments: Mapping[str, Any] | None, begun: Reply, end: Reply

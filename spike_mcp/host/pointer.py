@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from spike_mcp.core.codes import Problem, Refusal, Usage
 from spike_mcp.host import handles
-from spike_mcp.host.digests import Stamp, settled, stamp
+from spike_mcp.host.digests import settled, stamp
 from spike_mcp.host.files import PathLike, read_all
 
 _LIMIT: Final = 1 << 16
@@ -124,21 +124,28 @@ class PointerWatch:
             os.path.join(self._root, ".git"),
             *(os.path.join(expected.admin, name) for name in names),
             os.path.join(expected.common, expected.branch),
-            os.path.join(expected.common, "packed-refs"),
         )
+        self._packed = os.path.join(expected.common, "packed-refs")
         # Such a repository keeps its refs in other files than these.
         self._remembers = not os.path.isdir(os.path.join(expected.common, "reftable"))
-        self._clean: list[Stamp | None] | None = None
+        self._clean: tuple[object, ...] | None = None
 
     def check(self) -> list[str]:
         """What differs from the record, one short sentence each; [] = all as it was."""
         found = [_lstat(path) for path in self._paths]
-        stamps = [None if each is None else stamp(each) for each in found]
-        if stamps == self._clean:
-            return _check_root(self._root, self._expected)
+        if found[-1] is None:  # the branch is in the packed file then, and else only there
+            found.append(_lstat(self._packed))
+        root = _lstat(self._root)
+        if root is None:
+            return check_pointer(self._root, self._expected)
+        # A mount over work/ shows as another device: its parent need not be asked again.
+        tie = (root.st_ino, root.st_dev, root.st_mode, root.st_uid)
+        now = (tie, *(None if each is None else stamp(each) for each in found))
+        if now == self._clean:
+            return []
         differences = check_pointer(self._root, self._expected)
         old = all(each is None or settled(each) for each in found)
-        self._clean = stamps if old and self._remembers and not differences else None
+        self._clean = now if old and self._remembers and not differences else None
         return differences
 
 

@@ -16,6 +16,7 @@ from spike_mcp.core import events as ev
 from spike_mcp.core import mapping, timing
 from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
 from spike_mcp.core.decide import Observation, Refused
+from spike_mcp.core.model import Feedback, State
 from spike_mcp.core.model import Run as RunState
 from spike_mcp.core.requests import (
     ApplyPatch,
@@ -37,7 +38,7 @@ from spike_mcp.session import observe, reads, runs, writes
 from spike_mcp.session.projection import write_projection
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.status import status
-from spike_mcp.session.transaction import LOCK_SECONDS, Transaction, transaction
+from spike_mcp.session.transaction import Transaction, glimpse, transaction
 
 FLUSH_SECONDS = 10.0
 """Latest moment at which counted repeats of a refusal become a row (spec 6)."""
@@ -91,13 +92,11 @@ class AgentDesk:
         self._opened = False
         self._repeats = _Repeats()
 
-    def call(
-        self, name: str, arguments: Mapping[str, Any] | None, patience: float = LOCK_SECONDS
-    ) -> Reply:
-        """Answer one tools/call; `busy` after `patience` seconds. Never raises `Problem`."""
+    def call(self, name: str, arguments: Mapping[str, Any] | None) -> Reply:
+        """Answer one tools/call. Never raises `Problem`."""
         parsed = parse(name, arguments)
         try:
-            with transaction(self.spike, human=False, timeout=patience) as tx:
+            with transaction(self.spike, human=False) as tx:
                 reply = self._answer(tx, name, parsed.request)
                 reply = self._with_news(tx, reply)
             if reply.outcome == "accepted" and isinstance(parsed.request, _READS):
@@ -108,6 +107,25 @@ class AgentDesk:
             note = f"ignored arguments: {', '.join(parsed.ignored[:10])[:300]}"
             reply = replace(reply, lines=(*reply.lines, note))
         return reply
+
+    def glance(self, arguments: Mapping[str, Any] | None) -> Reply | None:
+        """`spike_status` without waiting for anybody; None where the answer must write a row.
+
+        The same gate as ever: only the lock is left out, since nothing is changed.
+        """
+        parsed = parse(Status.tool, arguments)
+        if not self._opened or parsed.ignored:
+            return None
+        with suppress(Problem):
+            tx = glimpse(self.spike)
+            if tx is None or self._unheard(tx.state):
+                return None
+            if not self._worth_preparing(tx, parsed.request):
+                return None
+            seen = observe.observation(tx, human=False)
+            if not isinstance(tx.decide(parsed.request, seen), Refused):
+                return self._with_news(tx, self._status(tx))
+        return None
 
     def unreadable(self, message: str) -> Reply:
         """Note a line of the client that was no request; it passes the gate like any call."""
@@ -355,6 +373,9 @@ class AgentDesk:
 
     # --- what every reply carries -----------------------------------------------------------------
 
+    def _unheard(self, state: State) -> list[Feedback]:
+        return [item for item in state.feedback if item.seq > state.delivered]
+
     def _with_news(self, tx: Transaction, reply: Reply) -> Reply:
         state, budgets = tx.state, self.spike.contract.budgets
         elapsed = tx.elapsed
@@ -363,7 +384,7 @@ class AgentDesk:
             remaining=timing.remaining_seconds(state, budgets, elapsed),
             writes_close=timing.writes_close_in_seconds(state, budgets, elapsed),
         )
-        news = [item for item in state.feedback if item.seq > state.delivered]
+        news = self._unheard(state)
         if not news or self.spike.damage or state.verdict is not None:
             return reply
         with suppress(Problem):  # what was done stands; the news is told once more then

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spike_mcp.core import mapping, timing
+from spike_mcp.core.budgets import Budgets
 from spike_mcp.core.clock import Reading
 from spike_mcp.core.clock import elapsed as elapsed_at
 from spike_mcp.core.codes import Checkpoint
@@ -129,58 +130,85 @@ def tier_of(state: State) -> str:
 
 def status(spike: Spike, reading: Reading, out_of_band: int | None = None) -> Status:
     """The status at `reading`."""
-    state, contract = spike.state, spike.contract
-    budgets = contract.budgets
+    state, budgets = spike.state, spike.contract.budgets
     elapsed = elapsed_at(state.clock, reading) if state.clock else 0.0
-    hunks = mapping.span_hunks(state)
-    pending = sum(mapping.is_pending(state, hunk) for hunk in hunks)
-    last, running = state.last_run, state.open_run
-    row = last.finished if last else None
+    fields = _told(spike)
+    if state.visit is not None:  # time changes the open checkpoint only
+        name = state.visit.checkpoint
+        now = {name.value: _checkpoint(state, budgets, name, elapsed)}
+        fields = {**fields, "checkpoints": {**fields["checkpoints"], **now}}
     return Status(
-        spike=contract.name,
-        root=str(spike.root),
         phase=phase_of(state, elapsed, budgets.total),
-        checkpoint=state.visit.checkpoint.value if state.visit else "",
         elapsed=elapsed,
         remaining=timing.remaining_seconds(state, budgets, elapsed),
         writes_close_in=timing.writes_close_in_seconds(state, budgets, elapsed),
-        pending=pending,
-        approved=len(hunks) - pending,
-        withdrawn=len(mapping.withdrawn_groups(state)),
         out_of_band=out_of_band,
-        hypothesis=contract.hypothesis.text,
-        tag_tokens=contract.hypothesis.tokens,
-        allowed=contract.allowed,
-        measurement=contract.measurement.argv,
-        runs_left=max(0, budgets.max_runs - state.agent_runs),
-        last_run=(
-            {
-                "run": last.id,
-                "purpose": last.purpose,
-                "green": row.green,
-                "outcome": row.outcome,
-                "seconds": row.seconds,
-            }
-            if last and row
-            else None
-        ),
-        running=running.id if running else "",
-        approval_strength=strength_of(state),
-        writer_tier=tier_of(state),
-        checkpoints={
-            name.value: {
-                "used_minutes": round(used_minutes(state, name, elapsed), 3),
-                "allowed_minutes": timing.allowance(budgets, name),
-                "over": timing.is_over(state, budgets, name, elapsed),
-                "met": state.checkpoints[name].met,
-            }
+        **fields,
+    )
+
+
+def _checkpoint(state: State, budgets: Budgets, name: Checkpoint, elapsed: float) -> dict[str, Any]:
+    return {
+        "used_minutes": round(used_minutes(state, name, elapsed), 3),
+        "allowed_minutes": timing.allowance(budgets, name),
+        "over": timing.is_over(state, budgets, name, elapsed),
+        "met": state.checkpoints[name].met,
+    }
+
+
+def _told(spike: Spike) -> dict[str, Any]:
+    """The fields that only a row can change, made once for each state: agents ask all the time."""
+    known = spike.memo.get("told")
+    if known is None or known[0] is not spike.state:
+        known = spike.memo["told"] = (spike.state, _made(spike))
+    fields: dict[str, Any] = known[1]
+    return fields
+
+
+def _made(spike: Spike) -> dict[str, Any]:
+    state, contract = spike.state, spike.contract
+    hunks = mapping.span_hunks(state)
+    pending = sum(mapping.is_pending(state, hunk) for hunk in hunks)
+    running = state.open_run
+    return {
+        "spike": contract.name,
+        "root": str(spike.root),
+        "checkpoint": state.visit.checkpoint.value if state.visit else "",
+        "pending": pending,
+        "approved": len(hunks) - pending,
+        "withdrawn": len(mapping.withdrawn_groups(state)),
+        "hypothesis": contract.hypothesis.text,
+        "tag_tokens": contract.hypothesis.tokens,
+        "allowed": contract.allowed,
+        "measurement": contract.measurement.argv,
+        "runs_left": max(0, contract.budgets.max_runs - state.agent_runs),
+        "last_run": _last_run(state),
+        "running": running.id if running else "",
+        "approval_strength": strength_of(state),
+        "writer_tier": tier_of(state),
+        "checkpoints": {
+            name.value: _checkpoint(state, contract.budgets, name, state.elapsed)
             for name in Checkpoint
         },
-        unknowns=tuple(
+        "unknowns": tuple(
             {"number": u.number, "text": u.text, "by": u.actor.value, "confirmed": u.confirmed}
             for u in state.unknowns
         ),
-        verdict=f"{state.verdict.decision} {state.verdict.reason}" if state.verdict else "",
-        done=state.done,
-        total_minutes=budgets.total,
-    )
+        "verdict": f"{state.verdict.decision} {state.verdict.reason}" if state.verdict else "",
+        "done": state.done,
+        "total_minutes": contract.budgets.total,
+    }
+
+
+def _last_run(state: State) -> dict[str, Any] | None:
+    last = state.last_run
+    row = last.finished if last else None
+    if last is None or row is None:
+        return None
+    return {
+        "run": last.id,
+        "purpose": last.purpose,
+        "green": row.green,
+        "outcome": row.outcome,
+        "seconds": row.seconds,
+    }

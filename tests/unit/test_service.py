@@ -345,7 +345,8 @@ def test_a_busy_lock_is_refused_without_a_row_and_with_the_time(opened, clock):
     async def story(service):
         await service.call("spike_status", {})
         with opened.spike.lock.hold(human=True, timeout=5):
-            answer = await service.call("spike_status", {})
+            assert (await service.call("spike_status", {})).outcome == "accepted"  # only looks
+            answer = await service.call("spike_list_files", {})
         assert (answer.outcome, answer.code) == ("refused", "busy")
         assert answer.seconds[0] > 5000
         assert (await service.call("spike_status", {})).outcome == "accepted"
@@ -353,6 +354,27 @@ def test_a_busy_lock_is_refused_without_a_row_and_with_the_time(opened, clock):
     before = len(rows(opened))
     drive(opened, clock, story)
     assert len(rows(opened)) == before + 1  # the session's
+
+
+def test_a_status_writes_what_has_fallen_due(opened, clock):
+    async def story(service):
+        await service.call("spike_status", {})
+        clock.tick(80 * 60)  # verify's turn
+        assert (await service.call("spike_status", {})).data["checkpoint"] == "verify"
+
+    drive(opened, clock, story)
+    assert [row["event"] for row in rows(opened)][-1] == "start"
+
+
+def test_a_status_sees_what_was_done_to_the_seals(opened, clock):
+    async def story(service):
+        await service.call("spike_status", {})
+        contract = opened.spike.judge / "contract.toml"
+        contract.chmod(0o600)
+        contract.write_text("name = 'x'")
+        assert (await service.call("spike_status", {})).code == "seal_broken"
+
+    drive(opened, clock, story)
 
 
 @pytest.mark.security
