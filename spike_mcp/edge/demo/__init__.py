@@ -16,6 +16,7 @@ import time
 from importlib import resources
 from pathlib import Path
 
+from spike_mcp.core.codes import Problem, Usage
 from spike_mcp.edge.demo.stage import Stage
 from spike_mcp.edge.demo.stories import STORIES
 
@@ -23,10 +24,15 @@ __all__ = ["main"]
 
 
 def main(example: str = "retry-after", keep: str = "") -> int:
-    """Play a story; 0 if it ended in SHIP. `keep`: directory to play in (default: a new one)."""
+    """Play a story; 0 if it ended in SHIP. `keep`: directory to play in (default: a new one).
+
+    `Problem(USAGE)` for an example that is not there, and for a directory that is not empty.
+    """
     began = time.monotonic()
-    top = Path(keep or tempfile.mkdtemp(prefix="spike-demo-")).resolve()
-    top.mkdir(parents=True, exist_ok=True)
+    if example not in STORIES:
+        there = ", ".join(STORIES)
+        raise Problem(Usage.USAGE, f"there is no example {example}", f"there are: {there}")
+    top = _room(keep)
     repo = make_repository(example, top / example)
     stage = Stage(top, repo, example)
     try:
@@ -35,6 +41,7 @@ def main(example: str = "retry-after", keep: str = "") -> int:
         print(f"\nthe demo stopped: {failed}", file=sys.stderr)
         return 1
     stage.say(
+        "",
         f"played in {time.monotonic() - began:.0f} s. Look around:",
         f"  spike --spike {stage.root} log        every row of the ledger",
         f"  spike --spike {stage.root} report     the page for the ticket",
@@ -44,6 +51,22 @@ def main(example: str = "retry-after", keep: str = "") -> int:
     )
     print(stage.verdict_line)
     return 0
+
+
+def _room(keep: str) -> Path:
+    """An empty directory to play in."""
+    if not keep:
+        return Path(tempfile.mkdtemp(prefix="spike-demo-")).resolve()
+    top = Path(keep).resolve()
+    try:
+        top.mkdir(parents=True, exist_ok=True)
+        taken = any(top.iterdir())
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise Problem(Usage.USAGE, f"{top} can't be used: {why}", "name another") from error
+    if taken:
+        raise Problem(Usage.USAGE, f"{top} is not empty", "name a directory that is new or empty")
+    return top
 
 
 def make_repository(example: str, where: Path) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from mcp import Client, StdioServerParameters
 
 from spike_mcp.edge.text import safe
 
-_WIDTH = 96
+_WIDEST, _NARROWEST = 96, 60
+_MARGIN = "   | "
 
 
 class Failed(Exception):  # noqa: N818  (the demo's own word)
@@ -34,6 +36,8 @@ class Stage:
         self.name = name
         self.root = top / "spikes" / name
         self.verdict_line = ""
+        columns = shutil.get_terminal_size((_WIDEST, 24)).columns
+        self.width = min(max(columns, _NARROWEST), _WIDEST)
         # The tests run under this very Python, whatever `python` means in the user's shell.
         here = os.path.dirname(sys.executable)
         self.env = {**os.environ, "PATH": here + os.pathsep + os.environ.get("PATH", "")}
@@ -41,32 +45,36 @@ class Stage:
 
     def chapter(self, title: str) -> None:
         """A heading."""
-        print(f"\n== {title} ".ljust(_WIDTH, "="), flush=True)
+        print("\n" + f"== {title} ".ljust(self.width, "="), flush=True)
 
     def say(self, *lines: str) -> None:
-        """Narration."""
+        """Narration, as it stands: what is to be typed must not be broken."""
         for line in lines:
-            print(f"   {line}", flush=True)
+            print(f"   {line}".rstrip(), flush=True)
 
     # --- the human --------------------------------------------------------------------------------
 
     def human(
         self, *arguments: str, expect: int = 0, show: int = 40, cwd: Path | None = None
     ) -> str:
-        """One real `spike` command; fails unless it exits with `expect`."""
-        print(f"human$ spike {' '.join(_quoted(a) for a in arguments)}", flush=True)
+        """One real `spike` command; fails unless it exits with `expect`.
+
+        Data and messages are shown as a terminal shows them: in the order they were written.
+        """
+        print(_command(arguments, self.width), flush=True)
         done = subprocess.run(
             [sys.executable, "-m", "spike_mcp.edge.cli", *arguments],
             cwd=cwd or self.repo,
-            env=self.env,
+            env={**self.env, "COLUMNS": str(self.width - len(_MARGIN))},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if show else subprocess.PIPE,
             text=True,
             errors="backslashreplace",
             timeout=180,
             check=False,
         )
-        self._print("   | ", done.stdout + done.stderr, show)
+        self._print(done.stdout, show)
         if done.returncode != expect:
             raise Failed(f"expected exit {expect}, got {done.returncode}")
         if expect:
@@ -113,13 +121,13 @@ class Stage:
         async with Client(command) as client:
             yield Agent(self, client)
 
-    def _print(self, prefix: str, text: str, limit: int) -> None:
+    def _print(self, text: str, limit: int) -> None:
         lines = safe(text).rstrip("\n").split("\n") if text.strip() else []
         for line in lines[:limit]:
-            for part in textwrap.wrap(line, _WIDTH - len(prefix)) or [""]:
-                print(f"{prefix}{part}", flush=True)
+            for part in textwrap.wrap(line, self.width - len(_MARGIN)) or [""]:
+                print(f"{_MARGIN}{part}", flush=True)
         if len(lines) > limit > 0:
-            print(f"{prefix}... {len(lines) - limit} more lines", flush=True)
+            print(f"{_MARGIN}... {len(lines) - limit} more lines", flush=True)
 
 
 class Agent:
@@ -135,7 +143,7 @@ class Agent:
         print(f"agent> {tool}({shown})", flush=True)
         result = await self.client.call_tool(tool, arguments)
         text = "\n".join(getattr(part, "text", "") for part in result.content)
-        self.stage._print("   | ", text, 12)
+        self.stage._print(text, 12)
         meta = dict(result.meta or {})
         reply: dict[str, Any] = dict(meta.get("spike-mcp/reply") or {})
         code = str(reply.get("code", "")) if result.is_error else ""
@@ -148,6 +156,18 @@ def _short(value: Any) -> str:
     text = str(value)
     first = text.split("\n", 1)[0]
     return repr(first[:50] + ("..." if len(text) > len(first[:50]) else ""))
+
+
+def _command(arguments: Sequence[str], width: int) -> str:
+    """The command line as one can type it, broken between arguments."""
+    lines = ["human$ spike"]
+    for word in map(_quoted, arguments):
+        if len(lines[-1]) + len(word) + 3 > width:
+            lines[-1] += " \\"
+            lines.append(f"         {word}")
+        else:
+            lines[-1] += f" {word}"
+    return "\n".join(lines)
 
 
 def _quoted(text: str) -> str:

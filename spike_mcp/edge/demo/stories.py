@@ -114,13 +114,12 @@ async def _cheats(agent: Agent, oracle: str, line: str) -> None:
 
 
 def invoice_rounding(stage: Stage) -> None:
-    """A stub that has to round ties to the even cent."""
+    """A stub that has to round ties to the even cent; two patches make one hunk."""
     _open(stage, _INVOICE_HYPOTHESIS, allow=("invoice.py",), oracle="tests/test_invoice.py")
     anyio.run(_invoice_agent, stage)
     stage.chapter("the human reviews")
     stage.human("map")
-    _approve(stage, "CENT", "banker's rounding needs the cent it rounds to")
-    _approve(stage, "quantize", "round_money uses banker's rounding")
+    _approve(stage, "quantize", "round_money uses banker's rounding of a cent")
     _end(stage)
 
 
