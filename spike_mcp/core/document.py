@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from spike_mcp.core import content
 from spike_mcp.core.codes import Problem, Refusal
-from spike_mcp.core.regions import split_lines
 
 _LAST_CODE = 0x10FFFF
 
@@ -60,29 +60,26 @@ class Document:
         self.bom = content.BOM if data.startswith(content.BOM) else b""
         body = data[len(self.bom) :]
         self.encoding = content.encoding_of(body)
-        self.lines: list[bytes] = []
-        self.ends: list[bytes] = []
-        for line in split_lines(body):
-            end = b"\r\n" if line.endswith(b"\r\n") else line[-1:] if line[-1:] == b"\n" else b""
-            self.lines.append(line[: len(line) - len(end)])
-            self.ends.append(end)
+        self.lines, self.ends = _lines_and_ends(body)
         self.keys = [content.decode_line(line) for line in self.lines]
         crlf = self.ends.count(b"\r\n")
         self.default_end = b"\r\n" if crlf > self.ends.count(b"\n") else b"\n"
-        self._codes: dict[str, str] = {}
-        for text in self.keys:
-            if text not in self._codes:
-                self._codes[text] = self._next_code()
-        self._hay = "".join(map(self._codes.__getitem__, self.keys))
         self._headings: dict[str, list[int]] | None = None
         self._block_ends: list[int] = []
 
-    def _next_code(self) -> str:
-        if len(self._codes) >= _LAST_CODE:
+    @cached_property
+    def _codes(self) -> dict[str, str]:
+        """Line text -> its character; made when the first hunk is looked for."""
+        texts = dict.fromkeys(self.keys)
+        if len(texts) > _LAST_CODE:
             raise Problem(
                 Refusal.TOO_LARGE, f"{self.name} has too many lines", "change a smaller file"
             )
-        return chr(len(self._codes) + 1)
+        return {text: chr(number) for number, text in enumerate(texts, 1)}
+
+    @cached_property
+    def _hay(self) -> str:
+        return "".join(map(self._codes.__getitem__, self.keys))
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -154,6 +151,21 @@ class Document:
                 f"{self.name} is {self.encoding}, which has no U+{ord(text[error.start]):04X}",
                 "write the character as an escape of the language",
             ) from error
+
+
+def _lines_and_ends(body: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The lines without their endings, and these; the last ending may be empty."""
+    lines = body.split(b"\n")
+    ends = [b"\n"] * (len(lines) - 1)
+    if lines[-1]:
+        ends.append(b"")
+    else:
+        lines.pop()
+    if b"\r\n" in body:
+        for at, end in enumerate(ends):
+            if end and lines[at].endswith(b"\r"):
+                lines[at], ends[at] = lines[at][:-1], b"\r\n"
+    return lines, ends
 
 
 def _block_ends(keys: Sequence[str]) -> list[int]:

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property
 
 from spike_mcp.core import globs
 from spike_mcp.core.codes import Problem, Refusal
@@ -182,16 +182,6 @@ def allow_pattern(raw: str, is_directory: Callable[[str], bool]) -> str:
     return f"{text}/" if not text.endswith("/") and is_directory(text) else text
 
 
-@lru_cache(maxsize=64)
-def _folded(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(fold, patterns))
-
-
-@lru_cache(maxsize=64)
-def _texts(patterns: tuple[ProtectedPattern, ...]) -> tuple[str, ...]:
-    return tuple(fold(item.pattern) for item in patterns)
-
-
 @dataclass(frozen=True)
 class PathPolicy:
     """The contract's answer for every path.
@@ -224,6 +214,20 @@ class PathPolicy:
         roots = import_roots(oracle, argument_paths(argv))
         return cls(allowed, protected_for(runner, argv) + extra, unprotected, oracle, roots, exists)
 
+    # Compiled once for each policy: to look the patterns up by their text means to hash them all.
+
+    @cached_property
+    def _allows(self) -> globs.PathMatcher:
+        return globs.matcher(self.allowed)
+
+    @cached_property
+    def _is_oracle(self) -> globs.PathMatcher:
+        return globs.matcher(tuple(map(fold, self.oracle)))
+
+    @cached_property
+    def _protects(self) -> globs.PathMatcher:
+        return globs.matcher(tuple(fold(each.pattern) for each in self.protected))
+
     def sealing(self, paths: Iterable[str]) -> "PathPolicy":
         """The same policy with more oracle files (support files that the red runs loaded)."""
         return replace(self, oracle=tuple(dict.fromkeys((*self.oracle, *paths))))
@@ -232,21 +236,20 @@ class PathPolicy:
         """Class of `path`: protected wins over allowed, whether or not the file exists."""
         if self.protection(path):
             return PathClass.PROTECTED
-        if globs.matcher(self.allowed).matches(path.text):
+        if self._allows.matches(path.text):
             return PathClass.ALLOWED
         return PathClass.NOT_ALLOWED
 
     def protection(self, path: RepoPath) -> str:
         """Why `path` is protected, or "" when it is not. The oracle can't be unprotected."""
         folded = fold(path.text)
-        if globs.matcher(_folded(self.oracle)).matches(folded):
+        if self._is_oracle.matches(folded):
             return "it is the oracle"
         if globs.matcher(self.unprotected).matches(path.text):
             return ""
-        texts = _texts(self.protected)
-        if globs.matcher(texts).matches(folded):
-            index = next(i for i, text in enumerate(texts) if globs.matches(text, folded))
-            return f"{self.protected[index].why} ({self.protected[index].pattern})"
+        if self._protects.matches(folded):
+            found = next(p for p in self.protected if globs.matches(fold(p.pattern), folded))
+            return f"{found.why} ({found.pattern})"
         return self._package_of_oracle(path) or shadow_reason(path.text, self.roots, self.exists)
 
     def _package_of_oracle(self, path: RepoPath) -> str:
