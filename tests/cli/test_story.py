@@ -117,7 +117,8 @@ def test_a_spike_goes_from_init_to_ship(repo: Path, place: Path) -> None:
 
     rows = valid("log", spike("log", "--json"))["rows"]
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
-    assert rows[0]["event"] == "created" and rows[-1]["event"] == "shipped"
+    events = [row["event"] for row in rows]
+    assert events[0] == "created" and events[-2:] == ["shipped", "call_refused"]
     assert len(spike("log", "-n", "3").out.splitlines()) == 3
     assert valid("verify", spike("verify", made["root"], "--json"))["ok"] is True
     (listed,) = valid("list", spike("list", "--json"))["spikes"]
