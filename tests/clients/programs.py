@@ -58,6 +58,15 @@ def program(name: str) -> Path:
     return _kept(f"{name}-{found.tried}", fetch) / "node_modules/.bin" / found.program
 
 
+def packages(name: str, version: str, python: str, *wanted: str) -> Path:
+    """A directory for PYTHONPATH with packages installed for `python`."""
+
+    def fetch(place: Path) -> None:
+        _run(python, "-m", "pip", "install", "-q", "--target", place, *wanted)
+
+    return _kept(f"{name.replace('-', '_')}-{version}", fetch)
+
+
 def _run(*command: str | Path, path: Path | None = None) -> None:
     env = dict(os.environ)
     if path is not None:

@@ -70,6 +70,7 @@ SDKS = (
         "OpenHands SDK",
         "1.21.0",
         left=("finish",),
-        note="pip install openhands-sdk (Python 3.12); SPIKE_MODEL and SPIKE_MODEL_KEY",
+        note="pip install openhands-sdk (Python 3.12); SPIKE_MODEL and SPIKE_MODEL_KEY; it can't"
+        " take spike_report, so end the attempt yourself: spike checkpoint stop attempt",
     ),
 )
