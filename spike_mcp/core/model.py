@@ -3,8 +3,10 @@
 Minutes are floats; `elapsed` is in seconds since the `started` row; "" stands for "absent".
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from spike_mcp.core import events as ev
 from spike_mcp.core.clock import ClockState, Reading
@@ -164,7 +166,7 @@ class Feedback:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: `changed`
 class State:
     """Everything that can be known from the ledger alone."""
 
@@ -252,3 +254,18 @@ class State:
         """Test ids that were red at the baseline; they decide."""
         row = self.sealed.get("reproduce")
         return row.tests if row else ()
+
+
+if TYPE_CHECKING:
+    changed = dataclasses.replace
+else:
+
+    def changed(state, /, **fields):
+        """`dataclasses.replace` for a `State`, in a fifteenth of the time.
+
+        A fold does this two or three times a row, and a state has forty fields.
+        """
+        after = object.__new__(State)
+        after.__dict__.update(state.__dict__)
+        after.__dict__.update(fields)
+        return after

@@ -4,17 +4,16 @@ A part of the fold (`state.py`): pure, and true to the row's own words.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from spike_mcp.core import events as ev
 from spike_mcp.core.codes import ChangeKind
 from spike_mcp.core.hunks import Span, group, hunk_id
-from spike_mcp.core.model import Approval, FileState, Lapse, State
+from spike_mcp.core.model import Approval, FileState, Lapse, State, changed
 
 
 def revised(state: State, event: ev.Revision, patch: str = "") -> State:
     """Files, spans, stamps and approvals after a revision of the map."""
-    state = replace(state, stamps=stamped(state, event, patch))
+    state = changed(state, stamps=stamped(state, event, patch))
     files = dict(state.files)
     for path, _before, after, mode in event.files:
         files[path] = FileState(after, mode)
@@ -24,7 +23,7 @@ def revised(state: State, event: ev.Revision, patch: str = "") -> State:
         if not row[2]:
             del spans[row[0]]
     ids = state.hunk_ids.union(*(ids_of(row) for row in event.spans))
-    return replace(reapproved(state, event), files=files, spans=spans, intent=None, hunk_ids=ids)
+    return changed(reapproved(state, event), files=files, spans=spans, intent=None, hunk_ids=ids)
 
 
 def reapproved(state: State, event: ev.Revision) -> State:
@@ -47,7 +46,7 @@ def reapproved(state: State, event: ev.Revision) -> State:
             approvals[key] = lapsed.pop(key).approval
     for key in event.forgotten:
         lapsed.pop(key, None)
-    return replace(state, approvals=approvals, withdrawn=withdrawn, lapsed=lapsed)
+    return changed(state, approvals=approvals, withdrawn=withdrawn, lapsed=lapsed)
 
 
 def stamped(state: State, event: ev.Revision, patch: str) -> Mapping[str, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from spike_mcp.core.model import (
     State,
     Unknown,
     Visit,
+    changed,
 )
 from spike_mcp.core.revisions import revised
 from spike_mcp.core.undoing import undone
@@ -57,7 +58,7 @@ def evolve(state: State, entry: Entry) -> State:
     """The state after one more row."""
     clock = state.clock.advance(entry.reading) if state.clock else None
     issued = state.issued_decisions + isinstance(entry.event, _DECISIVE)
-    state = replace(state, seq=entry.seq, clock=clock, issued_decisions=issued)
+    state = changed(state, seq=entry.seq, clock=clock, issued_decisions=issued)
     handler = _HANDLERS.get(type(entry.event))
     return handler(state, entry, entry.event) if handler else state
 
@@ -86,18 +87,18 @@ def _on(kind: type[ev.Event]) -> Callable[[Handler], Handler]:
 
 @_on(ev.Created)
 def _created(state: State, _entry: Entry, event: ev.Created) -> State:
-    return replace(state, created=event)
+    return changed(state, created=event)
 
 
 @_on(ev.Started)
 def _started(state: State, entry: Entry, event: ev.Started) -> State:
     clock = state.clock or ClockState.begin(entry.reading)
-    return replace(state, clock=clock, manual=event.manual)
+    return changed(state, clock=clock, manual=event.manual)
 
 
 @_on(ev.StartFailed)
 def _start_failed(state: State, _entry: Entry, event: ev.StartFailed) -> State:
-    return replace(state, start_failure=event.code)
+    return changed(state, start_failure=event.code)
 
 
 @_on(ev.CheckpointStarted)
@@ -107,7 +108,7 @@ def _checkpoint_started(state: State, _entry: Entry, event: ev.CheckpointStarted
     visit = Visit(name, state.elapsed if event.since < 0 else event.since)
     again = name in (Checkpoint.SETUP, Checkpoint.REPRODUCE)
     failure = "" if again else state.start_failure
-    return replace(
+    return changed(
         _with_checkpoint(state, name, replace(before, visits=before.visits + 1)),
         visit=visit,
         start_failure=failure,
@@ -131,7 +132,7 @@ def _checkpoint_stopped(state: State, _entry: Entry, event: ev.CheckpointStopped
     since = None if name is Checkpoint.ATTEMPT else state.backlog_since
     asked = None if name is Checkpoint.VERIFY else state.asked
     state = _with_checkpoint(state, name, after)
-    return replace(state, visit=None, backlog_since=since, asked=asked)
+    return changed(state, visit=None, backlog_since=since, asked=asked)
 
 
 @_on(ev.AllowanceSpent)
@@ -147,17 +148,17 @@ def _extended(state: State, _entry: Entry, event: ev.CheckpointExtended) -> Stat
 
 
 def _with_checkpoint(state: State, name: Checkpoint, value: CheckpointState) -> State:
-    return replace(state, checkpoints={**state.checkpoints, name: value})
+    return changed(state, checkpoints={**state.checkpoints, name: value})
 
 
 @_on(ev.Sealed)
 def _sealed(state: State, _entry: Entry, event: ev.Sealed) -> State:
-    return replace(state, sealed={**state.sealed, event.what: event})
+    return changed(state, sealed={**state.sealed, event.what: event})
 
 
 @_on(ev.BacklogBegan)
 def _backlog_began(state: State, _entry: Entry, _event: ev.BacklogBegan) -> State:
-    return replace(state, backlog_since=state.elapsed)
+    return changed(state, backlog_since=state.elapsed)
 
 
 @_on(ev.BacklogEnded)
@@ -166,7 +167,7 @@ def _backlog_ended(state: State, _entry: Entry, _event: ev.BacklogEnded) -> Stat
     if visit is not None and state.backlog_since is not None:
         stood = state.elapsed - max(state.backlog_since, visit.opened)
         visit = replace(visit, stood=visit.stood + stood)
-    return replace(state, visit=visit, backlog_since=None)
+    return changed(state, visit=visit, backlog_since=None)
 
 
 # --- runs ---------------------------------------------------------------------------------------
@@ -175,34 +176,34 @@ def _backlog_ended(state: State, _entry: Entry, _event: ev.BacklogEnded) -> Stat
 @_on(ev.RunStarted)
 def _run_started(state: State, _entry: Entry, event: ev.RunStarted) -> State:
     run = Run(event.run, event.purpose, event.tree, event.owner, state.elapsed)
-    return replace(state, runs={**state.runs, run.id: run})
+    return changed(state, runs={**state.runs, run.id: run})
 
 
 @_on(ev.RunFinished)
 def _run_finished(state: State, _entry: Entry, event: ev.RunFinished) -> State:
     run = replace(state.runs[event.run], finished=event, ended=state.elapsed)
-    state = replace(state, runs={**state.runs, run.id: run})
+    state = changed(state, runs={**state.runs, run.id: run})
     if run.purpose == "agent" and event.outcome != "cancelled":
-        state = replace(state, agent_runs=state.agent_runs + 1)
+        state = changed(state, agent_runs=state.agent_runs + 1)
     if not run.measured:
         return state
     if not event.green:
-        return replace(state, green=state.green - {run.tree})
+        return changed(state, green=state.green - {run.tree})
     minutes = state.green_minutes
     if minutes is None:
         minutes = used_minutes(state, Checkpoint.ATTEMPT, state.elapsed)
-    return replace(state, green=state.green | {run.tree}, green_minutes=minutes)
+    return changed(state, green=state.green | {run.tree}, green_minutes=minutes)
 
 
 @_on(ev.RunCancelAsked)
 def _run_cancel_asked(state: State, _entry: Entry, event: ev.RunCancelAsked) -> State:
     run = replace(state.runs[event.run], cancel_asked=True)
-    return replace(state, runs={**state.runs, event.run: run})
+    return changed(state, runs={**state.runs, event.run: run})
 
 
 @_on(ev.RunLost)
 def _run_lost(state: State, _entry: Entry, event: ev.RunLost) -> State:
-    return replace(state, runs={**state.runs, event.run: replace(state.runs[event.run], lost=True)})
+    return changed(state, runs={**state.runs, event.run: replace(state.runs[event.run], lost=True)})
 
 
 # --- writes -------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ def _run_lost(state: State, _entry: Entry, event: ev.RunLost) -> State:
 @_on(ev.PatchStarted)
 def _patch_started(state: State, entry: Entry, event: ev.PatchStarted) -> State:
     stored = event.stored if entry.actor is Actor.AGENT else 0
-    return replace(
+    return changed(
         state,
         intent=(entry.seq, event),
         stored=state.stored + stored,
@@ -221,12 +222,12 @@ def _patch_started(state: State, entry: Entry, event: ev.PatchStarted) -> State:
 
 @_on(ev.RejectStarted)
 def _reject_started(state: State, entry: Entry, event: ev.RejectStarted) -> State:
-    return replace(state, intent=(entry.seq, event))
+    return changed(state, intent=(entry.seq, event))
 
 
 @_on(ev.WriteRolledBack)
 def _rolled_back(state: State, _entry: Entry, _event: ev.WriteRolledBack) -> State:
-    return replace(state, intent=None)
+    return changed(state, intent=None)
 
 
 @_on(ev.PatchApplied)
@@ -242,8 +243,8 @@ def _patch_applied(state: State, entry: Entry, event: ev.PatchApplied) -> State:
         notes=event.notes,
         resubmits=event.resubmits,
     )
-    state = replace(revised(state, event, event.patch), green_minutes=None)
-    return replace(state, patches={**state.patches, patch.id: patch})
+    state = changed(revised(state, event, event.patch), green_minutes=None)
+    return changed(state, patches={**state.patches, patch.id: patch})
 
 
 # --- decisions ----------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ def _approved(state: State, entry: Entry, event: ev.HunkApproved) -> State:
             view_sha256=event.view_sha256,
         )
     decided = Decided(event.decision, event, entry.seq, before, lapsed=settled)
-    return replace(state, approvals=approvals, lapsed=lapsed, decisions=(*state.decisions, decided))
+    return changed(state, approvals=approvals, lapsed=lapsed, decisions=(*state.decisions, decided))
 
 
 @_on(ev.WithdrawalAccepted)
@@ -274,7 +275,7 @@ def _withdrawal_accepted(state: State, entry: Entry, event: ev.WithdrawalAccepte
     gone = {k: state.withdrawn[k] for k in event.keys if k in state.withdrawn}
     left = {k: a for k, a in state.withdrawn.items() if k not in gone}
     decided = Decided(event.decision, event, entry.seq, withdrawn=gone)
-    return replace(state, withdrawn=left, decisions=(*state.decisions, decided))
+    return changed(state, withdrawn=left, decisions=(*state.decisions, decided))
 
 
 @_on(ev.HunkRejected)
@@ -286,7 +287,7 @@ def _rejected(state: State, entry: Entry, event: ev.HunkRejected) -> State:
     decided = Decided(event.decision, event, entry.seq, before, put_back, forgotten)
     text = f"rejected {event.target}: {event.reason or 'no reason given'}"
     rejected = {**state.rejected, **dict.fromkeys(event.resubmission, event.reason)}
-    state = replace(
+    state = changed(
         state,
         decisions=(*state.decisions, decided),
         rejected=rejected,
@@ -306,7 +307,7 @@ def _commented(state: State, entry: Entry, event: ev.Commented) -> State:
     texts = (*state.comments.get(event.hunk, ()), event.text)
     decided = Decided(event.decision, event, entry.seq)
     said = Feedback(entry.seq, f"comment on {event.path}: {event.text}")
-    return replace(
+    return changed(
         state,
         comments={**state.comments, event.hunk: texts},
         decisions=(*state.decisions, decided),
@@ -317,7 +318,7 @@ def _commented(state: State, entry: Entry, event: ev.Commented) -> State:
 @_on(ev.UnknownNoted)
 def _unknown_noted(state: State, entry: Entry, event: ev.UnknownNoted) -> State:
     noted = Unknown(event.unknown, event.text, entry.actor)
-    return replace(state, unknowns=(*state.unknowns, noted))
+    return changed(state, unknowns=(*state.unknowns, noted))
 
 
 @_on(ev.UnknownConfirmed)
@@ -325,7 +326,7 @@ def _unknown_confirmed(state: State, _entry: Entry, event: ev.UnknownConfirmed) 
     unknowns = tuple(
         replace(u, confirmed=True) if u.number == event.unknown else u for u in state.unknowns
     )
-    return replace(state, unknowns=unknowns)
+    return changed(state, unknowns=unknowns)
 
 
 # --- calls --------------------------------------------------------------------------------------
@@ -333,32 +334,32 @@ def _unknown_confirmed(state: State, _entry: Entry, event: ev.UnknownConfirmed) 
 
 @_on(ev.SessionOpened)
 def _session_opened(state: State, _entry: Entry, event: ev.SessionOpened) -> State:
-    return replace(state, tiers=state.tiers | {event.tier})
+    return changed(state, tiers=state.tiers | {event.tier})
 
 
 @_on(ev.CallRefused)
 def _call_refused(state: State, entry: Entry, event: ev.CallRefused) -> State:
     counted = state.refusals + (entry.actor is Actor.AGENT)
     seen = state.resubmission_refused | set(event.about)
-    return replace(state, refusals=counted, resubmission_refused=seen)
+    return changed(state, refusals=counted, resubmission_refused=seen)
 
 
 @_on(ev.RefusalsRepeated)
 def _refusals_repeated(state: State, entry: Entry, _event: ev.RefusalsRepeated) -> State:
-    return replace(state, refusals=state.refusals + (entry.actor is Actor.AGENT))
+    return changed(state, refusals=state.refusals + (entry.actor is Actor.AGENT))
 
 
 @_on(ev.Reported)
 def _reported(state: State, entry: Entry, event: ev.Reported) -> State:
     if event.kind == "done":
-        return replace(state, done=True)
+        return changed(state, done=True)
     noted = Unknown(event.unknown, event.text, entry.actor)
-    return replace(state, unknowns=(*state.unknowns, noted))
+    return changed(state, unknowns=(*state.unknowns, noted))
 
 
 @_on(ev.FeedbackDelivered)
 def _delivered(state: State, _entry: Entry, event: ev.FeedbackDelivered) -> State:
-    return replace(state, delivered=max(state.delivered, event.upto))
+    return changed(state, delivered=max(state.delivered, event.upto))
 
 
 # --- the end ------------------------------------------------------------------------------------
@@ -366,24 +367,24 @@ def _delivered(state: State, _entry: Entry, event: ev.FeedbackDelivered) -> Stat
 
 @_on(ev.VerdictAsked)
 def _asked(state: State, _entry: Entry, event: ev.VerdictAsked) -> State:
-    return replace(state, asked=event)
+    return changed(state, asked=event)
 
 
 @_on(ev.HiddenStarted)
 def _hidden_started(state: State, _entry: Entry, _event: ev.HiddenStarted) -> State:
-    return replace(state, hidden_started=True)
+    return changed(state, hidden_started=True)
 
 
 @_on(ev.VerdictWritten)
 def _verdict(state: State, _entry: Entry, event: ev.VerdictWritten) -> State:
-    return replace(state, verdict=event, asked=None)
+    return changed(state, verdict=event, asked=None)
 
 
 @_on(ev.Shipped)
 def _shipped(state: State, _entry: Entry, event: ev.Shipped) -> State:
-    return replace(state, shipped=event)
+    return changed(state, shipped=event)
 
 
 @_on(ev.Killed)
 def _killed(state: State, _entry: Entry, event: ev.Killed) -> State:
-    return replace(state, killed=event)
+    return changed(state, killed=event)

@@ -7,7 +7,7 @@ lapsed. A reject that is undone gives back what it took, and nothing more.
 from dataclasses import replace
 
 from spike_mcp.core import events as ev
-from spike_mcp.core.model import Approval, Decided, Entry, Feedback, Lapse, State
+from spike_mcp.core.model import Approval, Decided, Entry, Feedback, Lapse, State, changed
 from spike_mcp.core.revisions import revised, stands
 
 
@@ -19,7 +19,7 @@ def undone(state: State, entry: Entry, event: ev.Undone) -> State:
     decisions = tuple(
         replace(d, undone=True) if d.id == event.undoes else d for d in state.decisions
     )
-    state = replace(state, decisions=decisions)
+    state = changed(state, decisions=decisions)
     match target.event:
         case ev.HunkApproved() as approved:
             return _unapproved(state, target, approved)
@@ -54,7 +54,7 @@ def _unapproved(state: State, target: Decided, approved: ev.HunkApproved) -> Sta
             lapse = lapsed.pop(key)
             if older is not None:
                 lapsed[key] = replace(lapse, approval=older)
-    return replace(state, approvals=approvals, withdrawn=withdrawn, lapsed=lapsed)
+    return changed(state, approvals=approvals, withdrawn=withdrawn, lapsed=lapsed)
 
 
 def _is_of(approval: Approval | None, row: ev.HunkApproved) -> bool:
@@ -72,13 +72,13 @@ def _unaccepted(state: State, target: Decided, seq: int) -> State:
             lapsed[key] = Lapse(approval, "its place was changed again", seq)
         else:
             withdrawn[key] = approval
-    return replace(state, withdrawn=withdrawn, lapsed=lapsed)
+    return changed(state, withdrawn=withdrawn, lapsed=lapsed)
 
 
 def _uncommented(state: State, target: Decided, comment: ev.Commented) -> State:
     left = tuple(t for t in state.comments.get(comment.hunk, ()) if t != comment.text)
     said = tuple(f for f in state.feedback if f.seq != target.seq)
-    return replace(state, comments={**state.comments, comment.hunk: left}, feedback=said)
+    return changed(state, comments={**state.comments, comment.hunk: left}, feedback=said)
 
 
 def _unrejected(
@@ -88,7 +88,7 @@ def _unrejected(
     kept = {k: v for k, v in state.rejected.items() if k not in rejected.resubmission}
     text = f"undone: the reject of {rejected.target}; its bytes are back"
     lost = {k: Lapse(a, "rejected", target.seq) for k, a in target.before.items()}
-    state = replace(
+    state = changed(
         state,
         rejected=kept,
         lapsed={**state.lapsed, **target.lapsed, **lost},
