@@ -12,7 +12,7 @@ from typing import Any
 
 from support import Open, open_plain
 
-from spike_mcp.host.clock import ManualClock
+from spike_mcp.host.clock import Clock, ManualClock
 from spike_mcp.session.spike import Spike
 
 
@@ -28,8 +28,8 @@ def quick_directory() -> Iterator[Path]:
 class Frozen:
     """A started spike and a copy of everything that it may change: judge, work, verdict, index."""
 
-    def __init__(self, where: Path, **more: Any) -> None:
-        opened = open_plain(where, clock=ManualClock(), **more)
+    def __init__(self, where: Path, clock: Clock | None = None, **more: Any) -> None:
+        opened = open_plain(where, clock=clock or ManualClock(), **more)
         self.root, self.repo = opened.spike.root, opened.repo
         admin = self.repo / ".git" / "worktrees"
         self._places = [self.root / name for name in ("judge", "work", "verdict")] + [admin]
@@ -42,14 +42,14 @@ class Frozen:
         for number, place in enumerate(self._places):
             shutil.copytree(place, self._copy / str(number), symlinks=True)
 
-    def thaw(self, clock: ManualClock | None = None) -> Open:
+    def thaw(self, clock: Clock | None = None) -> Open:
         """The spike as it was then, seen by a new process. The directories stay the same ones."""
         for number, place in enumerate(self._places):
             _empty(place)
             shutil.copytree(self._copy / str(number), place, symlinks=True, dirs_exist_ok=True)
         return self.reopen(clock)
 
-    def reopen(self, clock: ManualClock | None = None) -> Open:
+    def reopen(self, clock: Clock | None = None) -> Open:
         """The spike as it is, seen by a new process."""
         return Open(Spike(self.root, clock or ManualClock()), self.repo)
 
