@@ -13,8 +13,6 @@ from spike_mcp.edge.cli import failures
 from spike_mcp.edge.cli.out import Out, Unwritable, process_streams
 from spike_mcp.edge.cli.verbs import VERBS, command
 
-NO_VERB = "spike --help lists them: init, start, run, review, verdict, ship, ..."
-
 
 class Line(NamedTuple):
     """A command line taken apart: the verb, its arguments (globals first), what follows `--`."""
@@ -120,7 +118,10 @@ def take_apart(words: Sequence[str]) -> Line:
         else:
             break
     if at >= len(words):
-        raise Problem(Usage.USAGE, "which verb?", NO_VERB)
+        from spike_mcp.edge.cli.manual import daily_flow
+
+        flow = "\n".join(daily_flow())
+        raise Problem(Usage.USAGE, "which verb?", f"`spike --help` lists all. A spike goes\n{flow}")
     if words[at] not in VERBS:
         raise _no_verb(words[at])
     after = list(words[at + 1 :])

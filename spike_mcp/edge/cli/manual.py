@@ -23,6 +23,11 @@ STORY = (
     ("spike ship", "commit what was approved"),
 )
 
+_FOOT = (
+    "A page for each verb: spike VERB --help. The spike meant is --spike, else $SPIKE, else the "
+    "one whose work/ holds the current directory, else the only open one."
+)
+
 SHARED_EXITS = (
     ("64", "the command line does not fit"),
     ("69", "there is no such spike"),
@@ -33,19 +38,28 @@ SHARED_EXITS = (
 )
 
 
-def overview() -> Answer:
+def daily_flow() -> Iterator[str]:
+    """The verbs of an ordinary spike, in order, and what each is for."""
+    column = max(len(line) for line, _what in STORY)
+    yield from (f"{pad(line, column)}  {what}" for line, what in STORY)
+
+
+def overview(width: int = 0) -> Answer:
     """`spike --help`."""
-    lines = list(_overview())
+    lines = list(_overview(_room(width)))
     return Answer({"help": "\n".join(map(_plain, lines))}, lines)
 
 
 def page(verb: str, width: int) -> Answer:
     """`spike VERB --help`."""
     if verb == "help":
-        return overview()
-    room = min(max(width or 80, _NARROWEST), _WIDEST)
-    lines = list(_page(verb, command(verb), room))
+        return overview(width)
+    lines = list(_page(verb, command(verb), width))
     return Answer({"verb": verb, "help": "\n".join(map(_plain, lines))}, lines)
+
+
+def _room(width: int) -> int:
+    return min(max(width or 80, _NARROWEST), _WIDEST)
 
 
 def _plain(line: Line) -> str:
@@ -54,14 +68,12 @@ def _plain(line: Line) -> str:
     return "".join(part if isinstance(part, str) else part[0] for part in line)
 
 
-def _overview() -> Iterator[Line]:
+def _overview(room: int) -> Iterator[Line]:
     yield "usage: spike [--spike NAME|PATH] [--json] [--color WHEN] VERB ..."
     yield ""
     yield "The referee's desk for one time-boxed experiment of a coding agent."
     yield ""
-    column = max(len(line) for line, _what in STORY)
-    for line, what in STORY:
-        yield ["  ", pad(line, column), "  ", (what, "dim")]
+    yield from (f"  {line}" for line in daily_flow())
     for group, title in GROUPS.items():
         yield ""
         yield [(title, "bold")]
@@ -69,11 +81,11 @@ def _overview() -> Iterator[Line]:
             if where == group:
                 yield f"  {verb:<14} {summary}"
     yield ""
-    yield "A page for each verb: spike VERB --help. The spike meant is --spike, else $SPIKE, else"
-    yield "the one whose work/ holds the current directory, else the only open one."
+    yield from wrap(_FOOT, room)
 
 
-def _page(verb: str, what: Command, room: int) -> Iterator[Line]:
+def _page(verb: str, what: Command, width: int) -> Iterator[Line]:
+    room = _room(width)
     parser = Parser(verb)
     if what.options is not None:
         what.options(parser)
@@ -106,7 +118,18 @@ def _page(verb: str, what: Command, room: int) -> Iterator[Line]:
     yield [("EXAMPLES", "bold")]
     for line, purpose in what.examples:
         yield [f"  # {purpose}"]
-        yield f"  $ {line}"
+        yield from _typed(line, room - 8 if width else 0)
+
+
+def _typed(line: str, room: int) -> Iterator[str]:
+    """A command line, broken so that a shell takes it; a hypothesis may hold line ends. 0 = whole."""
+    *parts, last = wrap(line, room)
+    lead, quotes = "  $ ", 0
+    for part in parts:
+        quotes += part.count('"')
+        yield f"{lead}{part}" if quotes % 2 else f"{lead}{part} \\"
+        lead = "      "
+    yield f"{lead}{last}"
 
 
 def _option(action: argparse.Action, room: int) -> Iterator[str]:

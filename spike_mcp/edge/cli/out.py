@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from spike_mcp.edge.cli.layout import one_line, terminal_width
+from spike_mcp.edge.cli.layout import one_line, terminal_width, wrap
 
 SCHEMA_VERSION = 1
 """Version of every `--json` object; keys are added, never renamed (spec 13)."""
@@ -89,8 +89,11 @@ class Out:
         self.stderr = stderr
         self.as_json = as_json
         self.width = terminal_width(stdout, environ)
+        # Not by $COLUMNS: whoever reads messages from a pipe looks for whole sentences.
+        self.message_width = terminal_width(stderr, {})
         self.color = _colored(stdout, environ, color)
         self.color_messages = _colored(stderr, environ, color)
+        self._progress = ""
         for stream in (stdout, stderr):
             _never_fail_on_encoding(stream)
 
@@ -121,11 +124,13 @@ class Out:
 
     def warn(self, text: str) -> None:
         """`warning: ...` on stderr."""
-        self.say([("warning: ", "yellow"), text])
+        self._labelled(("warning: ", "yellow"), text)
 
     def progress(self, text: str) -> None:
-        """A word on what is going on, for whoever waits."""
-        self.say([(text, "dim")])
+        """A word on what is going on, for whoever waits; the same word is said once."""
+        if text.strip() and text != self._progress:
+            self.say([(text, "dim")])
+        self._progress = text
 
     def failure(self, code: str, message: str, hint: str) -> None:
         """`error CODE: message` and `hint: ...` on stderr; with `--json` the error object."""
@@ -138,9 +143,17 @@ class Out:
             self._labelled(("hint: ", "bold"), hint)
 
     def _labelled(self, label: tuple[str, str], text: str) -> None:
-        """A message; further lines of it (a file's lines, an output's tail) stand indented."""
-        first, *rest = text.split("\n")
+        """A message; further lines of it (a file's lines, an output's tail) stand indented.
+
+        On a terminal the sentence is broken at blanks, beside its label.
+        """
+        sentence, *rest = text.split("\n")
+        beside = " " * len(label[0])
+        room = max(self.message_width - len(beside), 20) if self.message_width else 0
+        first, *more = wrap(one_line(sentence), room)
         self.say([label, first])
+        for line in more:
+            self.say(f"{beside}{line}")
         for line in rest:
             self.say(f"  {line}")
 

@@ -46,8 +46,38 @@ class Parser(argparse.ArgumentParser):
         return action
 
     def error(self, message: str) -> NoReturn:
-        """Say what does not fit."""
-        raise Problem(Usage.USAGE, message, f"see: spike {self.verb} --help")
+        """Say what does not fit, in our words."""
+        said, hint = self._plain(message)
+        raise Problem(Usage.USAGE, said, f"{hint}see: spike {self.verb} --help")
+
+    def _plain(self, message: str) -> tuple[str, str]:
+        """argparse's sentence as ours, and what may have been meant."""
+        what, _, rest = message.partition(": ")
+        if what == "the following arguments are required":
+            return f"{rest} {'are' if ', ' in rest else 'is'} missing", ""
+        if what == "unrecognized arguments":
+            return self._unknown(rest)
+        message = message.removeprefix("argument ")
+        if message.endswith(": expected one argument"):
+            return f"{message.partition(':')[0]} needs a value", ""
+        if ": ignored explicit argument" in message:
+            return f"{message.partition(':')[0]} takes no value", ""
+        if ": invalid choice: " in message and " (choose from " in message:
+            name, _, rest = message.partition(": invalid choice: ")
+            given, _, choices = rest.partition(" (choose from ")
+            listed = choices.removesuffix(")").replace("'", "")
+            return f"{name} can't be {given}", f"it is one of {listed}; "
+        return message, ""
+
+    def _unknown(self, rest: str) -> tuple[str, str]:
+        word = next((each for each in rest.split() if each.startswith("-")), "")
+        if not word:
+            return f"that is more than `spike {self.verb}` takes: {rest}", ""
+        import difflib
+
+        flags = [flag for action in self.listed for flag in action.option_strings]
+        near = difflib.get_close_matches(word.partition("=")[0][:40], flags, n=1)
+        return f"there is no option {word}", f"did you mean {near[0]}? " if near else ""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """argparse never ends the process here."""

@@ -29,7 +29,7 @@ def _help(context: Context) -> Answer:
 
     verb = context.args.verb
     if not verb:
-        return manual.overview()
+        return manual.overview(context.out.width)
     if verb not in VERBS:
         raise Problem(Usage.USAGE, f"there is no verb {verb}", "all verbs: spike --help")
     return manual.page(verb, context.out.width)

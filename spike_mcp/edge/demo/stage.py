@@ -140,7 +140,8 @@ class Agent:
     async def call(self, tool: str, refused: str = "", **arguments: Any) -> dict[str, Any]:
         """One tools/call; fails unless it is accepted, or refused with this code."""
         shown = ", ".join(f"{k}={_short(v)}" for k, v in arguments.items())
-        print(f"agent> {tool}({shown})", flush=True)
+        call = textwrap.wrap(f"agent> {tool}({shown})", self.stage.width, subsequent_indent="   ")
+        print("\n".join(call), flush=True)
         result = await self.client.call_tool(tool, arguments)
         text = "\n".join(getattr(part, "text", "") for part in result.content)
         self.stage._print(text, 12)
