@@ -55,6 +55,9 @@ class Budgets:
     def _check_minutes(self) -> None:
         for name in _MINUTE_FIELDS[1:]:
             value = getattr(self, name)
+            if value <= 0:  # a share of the total that rounds to nothing
+                message = f"a total of {self.total:g} minutes leaves none for {name}"
+                raise Problem(Usage.INVALID_CONTRACT, message, "give the spike more with --minutes")
             if value > self.total:
                 message = f"budget {name} = {value:g} minutes is above the total of {self.total:g}"
                 raise Problem(Usage.INVALID_CONTRACT, message, "raise --minutes or lower it")

@@ -31,6 +31,7 @@ __all__ = [
     "argv_digest",
     "create_layout",
     "input_digests",
+    "places",
     "plant",
     "seal",
     "store_oracle",
@@ -122,15 +123,16 @@ def create_layout(root: Path) -> None:
             "choose another name, or remove the old spike with `spike rm`",
         )
     judge = root / layout.JUDGE
-    for path, mode in (
-        (judge, 0o700),
-        (judge / layout.ORACLE, 0o700),
-        (judge / layout.BLOBS, 0o700),
-        (root / layout.VERDICT, 0o755),
-        (root / layout.AGENT, 0o755),
-    ):
-        path.mkdir()
-        path.chmod(mode)
+    for path in places(root):
+        path.mkdir()  # judge/ first: of two that make the same spike one has it
+        path.chmod(0o700 if path.is_relative_to(judge) else 0o755)
+
+
+def places(root: Path) -> tuple[Path, ...]:
+    """The directories that `create_layout` makes, in its order."""
+    judge = root / layout.JUDGE
+    inside = (judge / layout.ORACLE, judge / layout.BLOBS)
+    return (judge, *inside, root / layout.VERDICT, root / layout.AGENT)
 
 
 def plant(

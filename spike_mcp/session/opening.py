@@ -1,4 +1,4 @@
-"""`spike init`: parse everything, make the places, seal them (spec 3, 4).
+"""`spike init`: make the places of a parsed draft and seal them (spec 3, 4).
 
 Nothing half made stays: whatever was created is removed when a later step refuses.
 """
@@ -12,29 +12,29 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from spike_mcp.core import events as ev
 from spike_mcp.core import globs, layout, paths
-from spike_mcp.core.budgets import Budgets
-from spike_mcp.core.codes import Actor, Isolation, Problem, Refusal, Usage
-from spike_mcp.core.contract import Contract, Hypothesis, Measurement, check_name
+from spike_mcp.core.codes import Actor, Isolation, Problem
+from spike_mcp.core.contract import Contract
 from spike_mcp.core.fingerprint import fingerprint
 from spike_mcp.core.paths import RepoPath, allow_pattern, check_pattern
-from spike_mcp.core.vectors import parse as parse_vectors
 from spike_mcp.host import judge_dir, signing
 from spike_mcp.host.baseline import record_baseline
 from spike_mcp.host.clock import Clock, SystemClock
 from spike_mcp.host.files import Blobs, write_atomic
-from spike_mcp.host.git import PathState, Repository, add_worktree, discover, remove_worktree
+from spike_mcp.host.git import add_worktree, remove_worktree
 from spike_mcp.host.ledger import Ledger
 from spike_mcp.host.manifest import Manifest
 from spike_mcp.host.pointer import Pointer
-from spike_mcp.host.resolve import resolve
 from spike_mcp.host.sandbox import self_test
 from spike_mcp.session import first_look
+from spike_mcp.session.draft import Draft, InitOptions, parse, taken, unwritable
 from spike_mcp.session.spike import Spike
+
+__all__ = ["InitOptions", "InitResult", "Progress", "init"]
 
 Progress = Callable[[str], None]
 
@@ -51,31 +51,6 @@ _CONFIGURATION = (
 
 
 @dataclass(frozen=True)
-class InitOptions:
-    """What the human asked for. `budgets` holds explicit values only (`total` from --minutes)."""
-
-    name: str
-    hypothesis: str
-    allow: tuple[str, ...]
-    oracle: tuple[str, ...]
-    cwd: Path
-    include: tuple[str, ...] = ()
-    argv: tuple[str, ...] = ()
-    budgets: Mapping[str, float] = field(default_factory=dict)
-    root: Path | None = None
-    setup: tuple[str, ...] = ()
-    environment: tuple[str, ...] = ()
-    isolation: str = Isolation.NAMESPACES.value
-    unprotect: tuple[str, ...] = ()
-    vectors: Path | None = None
-    hidden: Mapping[str, Path] = field(default_factory=dict)
-    negative_controls: Mapping[str, Path] = field(default_factory=dict)
-    accept_collection_error: bool = False
-    allow_control: bool = False
-    passphrase: str | None = None
-
-
-@dataclass(frozen=True)
 class InitResult:
     """The opened spike and what the human should read."""
 
@@ -87,43 +62,13 @@ class InitResult:
     overridden: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """Everything that was parsed before anything is made."""
-
-    options: InitOptions
-    repository: Repository
-    hypothesis: Hypothesis
-    measurement: Measurement
-    budgets: Budgets
-    oracle: tuple[RepoPath, ...]
-    include: tuple[RepoPath, ...]
-    vectors: bytes
-    hidden: Mapping[str, bytes]
-    controls: Mapping[str, bytes]
-    root: Path
-
-
-def spikes_home() -> Path:
-    """`$SPIKE_HOME` or `~/.spikes`."""
-    given = os.environ.get("SPIKE_HOME")
-    return Path(given) if given else Path.home() / ".spikes"
-
-
-def default_root(toplevel: str, name: str) -> Path:
-    """`<home>/<repo>-<hash6>/<name>`; the hash is over the repository's real path (spec 3)."""
-    real = os.path.realpath(toplevel)
-    short = hashlib.sha256(os.fsencode(real)).hexdigest()[:6]
-    return spikes_home() / f"{os.path.basename(real)}-{short}" / name
-
-
 def init(
     options: InitOptions,
     on_progress: Progress = lambda _text: None,
     clock: Clock | None = None,
 ) -> InitResult:
     """Open a spike. Raises `Problem` with nothing left behind."""
-    draft = _parse(options)
+    draft = parse(options)
     if Isolation(options.isolation) is Isolation.NAMESPACES:
         self_test()
     with _made(draft, on_progress) as (pointer, manifest, baseline):
@@ -139,125 +84,18 @@ def init(
     )
 
 
-# --- parsing ------------------------------------------------------------------------------------
-
-
-def _parse(options: InitOptions) -> _Draft:
-    name = check_name(options.name)
-    repository = discover(options.cwd)
-    budgets = Budgets.of(options.budgets)
-    hypothesis = Hypothesis.parse(options.hypothesis, budgets.total, options.argv)
-    if not hypothesis.argv:
-        raise Problem(
-            Usage.INVALID_CONTRACT,
-            "there is no measurement command",
-            'say "..., measured by COMMAND" in the hypothesis, or give it after --',
-        )
-    if not options.oracle or not options.allow:
-        missing = "--oracle" if not options.oracle else "--allow"
-        raise Problem(Usage.INVALID_CONTRACT, f"{missing} is missing", "`spike init --help`")
-    include = tuple(RepoPath.parse(_inside(repository, p)) for p in options.include)
-    oracle = tuple(RepoPath.parse(_inside(repository, p)) for p in options.oracle)
-    _check_oracle(repository, oracle, include)
-    root = Path(os.path.abspath(options.root or default_root(repository.toplevel, name)))
-    _check_root(root, repository)
-    vectors = _read(options.vectors) if options.vectors else b""
-    if vectors:
-        parse_vectors(vectors.decode("utf-8", "replace"))
-    hidden = {_name(n): _read(f) for n, f in options.hidden.items()}
-    controls = {_name(n): _read(f) for n, f in options.negative_controls.items()}
-    measurement = Measurement.of(hypothesis.argv)
-    if not options.setup:
-        resolve(measurement.argv, Path(repository.toplevel), os.environ)
-    return _Draft(
-        options,
-        repository,
-        hypothesis,
-        measurement,
-        budgets,
-        oracle,
-        include,
-        vectors,
-        hidden,
-        controls,
-        root,
-    )
-
-
-def _inside(repository: Repository, raw: str) -> str:
-    """A repository path; an absolute path of the checkout is taken too."""
-    if os.path.isabs(raw):
-        return os.path.relpath(os.path.realpath(raw), repository.toplevel)
-    return raw.removeprefix("./")
-
-
-def _name(raw: str) -> str:
-    return RepoPath.parse(raw).text
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise Problem(
-            Usage.INVALID_CONTRACT, f"{file} can't be read: {error.strerror}", "check the path"
-        ) from error
-
-
-def _check_oracle(
-    repository: Repository, oracle: Sequence[RepoPath], include: Sequence[RepoPath]
-) -> None:
-    for path in oracle:
-        if path in include:
-            continue
-        state = repository.path_state(path)
-        if state is PathState.CLEAN:
-            continue
-        words = {
-            PathState.MODIFIED: "has changes that are not committed",
-            PathState.UNCOMMITTED: "is not committed",
-            PathState.DELETED: "is deleted in the checkout",
-            PathState.MISSING: "does not exist",
-            PathState.NO_FILE: "is no file",
-        }
-        raise Problem(
-            Usage.ORACLE_NOT_COMMITTED,
-            f"the oracle {path} {words[state]}",
-            f"commit it, or take it into the baseline as it is: --include {path}",
-        )
-
-
-def _check_root(root: Path, repository: Repository) -> None:
-    real = os.path.realpath(root)
-    if real == repository.toplevel or real.startswith(repository.toplevel + os.sep):
-        raise Problem(
-            Usage.USAGE,
-            "the spike's directory can't be inside the repository",
-            "leave --root out, or name a directory elsewhere",
-        )
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise Problem(
-            Usage.SPIKE_EXISTS,
-            f"there is a spike (or something else) at {root}",
-            "choose another name; `spike rm` archives a closed spike",
-        )
-
-
 # --- making -------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _made(draft: _Draft, on_progress: Progress) -> Iterator[tuple[Pointer, Manifest, str]]:
+def _made(draft: Draft, on_progress: Progress) -> Iterator[tuple[Pointer, Manifest, str]]:
     """Directories, worktree and manifest; all of it is removed again if the body fails."""
     repository, root = draft.repository, draft.root
-    parents = [p for p in root.parents if not p.exists()]
+    new = [p for p in (root, *root.parents) if not p.exists()]
     pointer: Pointer | None = None
     baseline = repository.head
+    _lay_out(root, new)
     try:
-        try:
-            judge_dir.create_layout(root)
-        except OSError as error:
-            raise _unwritable(root, error) from error
         if draft.include:
             named = ", ".join(path.text for path in draft.include)
             message = f"Baseline of spike {draft.options.name}\n\nIncludes {named}."
@@ -280,8 +118,25 @@ def _made(draft: _Draft, on_progress: Progress) -> Iterator[tuple[Pointer, Manif
         )
         yield pointer, manifest, baseline
     except BaseException:
-        _unmake(root, pointer, baseline, parents)
+        _unmake(root, pointer, baseline, new)
         raise
+
+
+def _lay_out(root: Path, new: Sequence[Path]) -> None:
+    """Make the spike's directories, or none of them; another `spike init` may be at it too."""
+    try:
+        judge_dir.create_layout(root)
+    except FileExistsError as error:  # it is the other's: nothing of it is removed
+        raise taken(root) from error
+    except OSError as error:
+        _remove_empty((*judge_dir.places(root)[::-1], *new))
+        raise unwritable(root, error) from error
+
+
+def _remove_empty(directories: Sequence[Path]) -> None:
+    for directory in directories:
+        with suppress(OSError):
+            directory.rmdir()
 
 
 def _counted(on_progress: Progress, what: str) -> Callable[[int, int], None]:
@@ -292,26 +147,18 @@ def _counted(on_progress: Progress, what: str) -> Callable[[int, int], None]:
     return tell
 
 
-def _unwritable(root: Path, error: OSError) -> Problem:
-    return Problem(
-        Refusal.STORAGE_FULL,
-        f"{root} can't be made: {error.strerror}",
-        "free space or make it writable; $SPIKE_HOME or --root name another place",
-    )
-
-
-def _unmake(root: Path, pointer: Pointer | None, baseline: str, parents: Sequence[Path]) -> None:
+def _unmake(root: Path, pointer: Pointer | None, baseline: str, new: Sequence[Path]) -> None:
+    """Remove all that was made; `new` are the directories that were not there before."""
     if pointer is not None:
         with suppress(Problem, OSError):
             remove_worktree(root / layout.WORK, pointer, baseline)
-    shutil.rmtree(root, ignore_errors=True)
-    for parent in parents:
-        with suppress(OSError):
-            parent.rmdir()
+    for place in (*judge_dir.places(root), root / layout.WORK):
+        shutil.rmtree(place, ignore_errors=True)
+    _remove_empty(new)
 
 
 def _seal(
-    draft: _Draft, pointer: Pointer, manifest: Manifest, baseline: str, clock: Clock
+    draft: Draft, pointer: Pointer, manifest: Manifest, baseline: str, clock: Clock
 ) -> InitResult:
     root, judge = draft.root, draft.root / layout.JUDGE
     blobs = Blobs(judge / layout.BLOBS)
@@ -360,7 +207,7 @@ def _seal(
 
 
 def _contract(
-    draft: _Draft, blobs: Blobs, manifest: Manifest, baseline: str, public: str
+    draft: Draft, blobs: Blobs, manifest: Manifest, baseline: str, public: str
 ) -> Contract:
     options = draft.options
     allowed = tuple(dict.fromkeys(allow_pattern(p, manifest.has_directory) for p in options.allow))
@@ -379,7 +226,7 @@ def _contract(
         git_dir=draft.repository.common,
         isolation=Isolation(options.isolation),
         setup=options.setup,
-        environment=tuple(p.rstrip("/") + "/" for p in options.environment),
+        environment=draft.environment,
         vectors=blobs.put(draft.vectors) if draft.vectors else "",
         hidden={name: blobs.put(data) for name, data in draft.hidden.items()},
         negative_controls={name: blobs.put(data) for name, data in draft.controls.items()},
@@ -401,7 +248,7 @@ def _json(value: Mapping[str, str | int]) -> bytes:
     return json.dumps(value, sort_keys=True).encode()
 
 
-def _inputs(draft: _Draft, manifest: Manifest) -> list[str]:
+def _inputs(draft: Draft, manifest: Manifest) -> list[str]:
     """Measurement inputs to seal, absent ones as absent: configuration along the oracle's path."""
     homes = {""}
     for path in draft.oracle:
