@@ -28,6 +28,7 @@ from spike_mcp.edge.clients import client
 pytestmark = [pytest.mark.clients, pytest.mark.security, pytest.mark.timeout(400)]
 
 SANDBOXED = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
+IN_HOME = ("home/.bashrc", "home/raided")
 SPIKE = [sys.executable, "-m", "spike_mcp.edge.cli"]
 
 
@@ -181,4 +182,6 @@ def test_the_same_shell_outside_changes_everything(player, installed, opened, tm
     assert len(raids) == 8, done.stdout
     assert {"repo/.git/config", "root/judge/contract.toml"} <= set(found)
     assert '"event"' in model.results()[0]
-    record(player.name, "raid_control", changed_outside=len(found))
+    # What the client wrote into its own folders is no part of the raid.
+    aims = [path for path in found if not path.startswith("home/") or path in IN_HOME]
+    record(player.name, "raid_control", changed_outside=len(aims))
