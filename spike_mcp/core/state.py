@@ -285,7 +285,9 @@ def _rejected(state: State, entry: Entry, event: ev.HunkRejected) -> State:
     put_back = {key: state.withdrawn[key] for key in lost if key in state.withdrawn}
     forgotten = {key: state.lapsed[key] for key in event.forgotten if key in state.lapsed}
     decided = Decided(event.decision, event, entry.seq, before, put_back, forgotten)
-    text = f"rejected {event.target}: {event.reason or 'no reason given'}"
+    # A reject without regions takes nothing out: it puts approved bytes back that had gone.
+    verb = "rejected" if event.regions else "put back"
+    text = f"{verb} {event.target}: {event.reason or 'no reason given'}"
     rejected = {**state.rejected, **dict.fromkeys(event.resubmission, event.reason)}
     state = changed(
         state,
@@ -306,7 +308,7 @@ def _undone(state: State, entry: Entry, event: ev.Undone) -> State:
 def _commented(state: State, entry: Entry, event: ev.Commented) -> State:
     texts = (*state.comments.get(event.hunk, ()), event.text)
     decided = Decided(event.decision, event, entry.seq)
-    said = Feedback(entry.seq, f"comment on {event.path}: {event.text}")
+    said = Feedback(entry.seq, f"comments on {event.path}: {event.text}")
     return changed(
         state,
         comments={**state.comments, event.hunk: texts},

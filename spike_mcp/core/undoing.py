@@ -86,7 +86,8 @@ def _unrejected(
 ) -> State:
     """The rejected bytes are back; approvals that the reject took away count again if named."""
     kept = {k: v for k, v in state.rejected.items() if k not in rejected.resubmission}
-    text = f"undone: the reject of {rejected.target}; its bytes are back"
+    again = "; its bytes are back" if rejected.regions else ""
+    text = f"took back the reject of {rejected.target}{again}"
     lost = {k: Lapse(a, "rejected", target.seq) for k, a in target.before.items()}
     state = changed(
         state,

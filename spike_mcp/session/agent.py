@@ -268,15 +268,17 @@ class AgentDesk:
         pending = [h for h in outcome.hunks if mapping.is_pending(tx.state, h)]
         paths = ", ".join(f.path for f in plan.files)
         first = (
-            f"applied {outcome.patch} to {paths}: "
-            f"{len(pending)} hunk{'' if len(pending) == 1 else 's'} pending review"
+            f"applied {outcome.patch} to {paths}: {_counted(len(pending), 'hunk')} pending review"
         )
         lines = [first, *plan.notes]
         if pending:
             lines.append(f"hunks: {writes.named((h.id for h in pending), ids)}")
         if outcome.lapsed:
-            lines.append(f"{len(outcome.lapsed)} approved region(s) changed: pending again")
-        lines.append(f"waiting for the human: {outcome.pending} hunk(s) in all")
+            changed = _counted(len(outcome.lapsed), "approved region")
+            lines.append(f"{changed} changed: pending again")
+        gone = len(mapping.withdrawn_groups(tx.state))
+        taken = f"; {_counted(gone, 'approved hunk')} taken out: the human decides" if gone else ""
+        lines.append(f"waiting for the human: {_counted(outcome.pending, 'hunk')} in all{taken}")
         data = {
             "patch": outcome.patch,
             "hunks": [ids[h.id] for h in outcome.hunks],
@@ -311,7 +313,9 @@ class AgentDesk:
             rows.append(tx.stop(met=tx.tree_is_green(), why="done"))
         tx.append(Actor.AGENT, *rows)
         waiting = mapping.pending_count(tx.state)
-        line = f"noted: the attempt is finished; the human has {waiting} hunk(s) to review"
+        line = (
+            f"noted: the attempt is finished; the human has {_counted(waiting, 'hunk')} to review"
+        )
         return Reply("accepted", (line,), {"pending": waiting})
 
     # --- refusals -------------------------------------------------------------------------------
@@ -391,6 +395,10 @@ class AgentDesk:
             tx.append(Actor.HOST, ev.FeedbackDelivered(news[-1].seq))
         said = tuple(f"the human {item.text}" for item in news[-20:])
         return replace(reply, lines=(*reply.lines, *said), data={**reply.data, "feedback": said})
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def mapping_names(spike: Spike) -> Mapping[str, str]:

@@ -84,7 +84,7 @@ def test_the_ten_tools_tell_the_whole_story(opened):
         unknown = wire.call("spike_report", kind="unknown", text="needs the network")
         assert unknown.startswith("noted as unknown 1")
         done = wire.call("spike_report", kind="done", text="green")
-        assert "2 hunk(s) to review" in done
+        assert "2 hunks to review" in done
         assert "refused: checkpoint_closed" in wire.edit("loud", "louder")
         assert wire.close() == 0
         assert all(json.loads(line)["jsonrpc"] == "2.0" for line in wire.lines)

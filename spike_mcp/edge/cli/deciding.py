@@ -113,8 +113,14 @@ def _reject(context: Context) -> Answer:
         "lapsed": list(done.lapsed),
         "revived": list(done.revived),
         "pending": left,
+        "attempt_resumed": done.resumed,
     }
-    return Answer(data, lines, after=[told, more])
+    return Answer(data, [*lines, *_resumed(done.resumed)], after=[told, more])
+
+
+def _resumed(resumed: bool) -> list[Line]:
+    """The clock that a human's command set going again is said (spec 5)."""
+    return [[("the attempt goes on: its clock runs again", "yellow")]] if resumed else []
 
 
 def _recut(
@@ -204,8 +210,9 @@ def _apply(context: Context) -> Answer:
         "hunks": [name for name, _path in made],
         "lapsed": [key for key, _why in done.lapsed],
         "pending": left,
+        "attempt_resumed": done.resumed,
     }
-    return Answer(answer, lines, after=[more])
+    return Answer(answer, [*lines, *_resumed(done.resumed)], after=[more])
 
 
 def _unknown_options(parser: Parser) -> None:

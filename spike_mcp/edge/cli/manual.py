@@ -122,7 +122,10 @@ def _page(verb: str, what: Command, width: int) -> Iterator[Line]:
 
 
 def _typed(line: str, room: int) -> Iterator[str]:
-    """A command line, broken so that a shell takes it; a hypothesis may hold line ends. 0 = whole."""
+    """A command line, broken so that a shell takes it (a hypothesis may hold line ends).
+
+    `room` 0 = whole.
+    """
     *parts, last = wrap(line, room)
     lead, quotes = "  $ ", 0
     for part in parts:
