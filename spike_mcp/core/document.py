@@ -61,11 +61,16 @@ class Document:
         body = data[len(self.bom) :]
         self.encoding = content.encoding_of(body)
         self.lines, self.ends = _lines_and_ends(body)
-        self.keys = [content.decode_line(line) for line in self.lines]
+        self.keys = self._texts(body)
         crlf = self.ends.count(b"\r\n")
         self.default_end = b"\r\n" if crlf > self.ends.count(b"\n") else b"\n"
         self._headings: dict[str, list[int]] | None = None
         self._block_ends: list[int] = []
+
+    def _texts(self, body: bytes) -> list[str]:
+        if self.encoding != "utf-8" or b"\r\n" in body:
+            return [content.decode_line(line) for line in self.lines]
+        return body.decode("utf-8").split("\n")[: len(self.lines)]
 
     @cached_property
     def _codes(self) -> dict[str, str]:

@@ -130,6 +130,7 @@ class Blobs:
 
     def __init__(self, directory: PathLike) -> None:
         self.directory = os.fspath(directory)
+        self._durable: set[str] = set()
 
     def put(self, data: bytes) -> str:
         """Keep `data`; return its digest (64 hex). Durable on return; the same data costs nothing.
@@ -147,10 +148,12 @@ class Blobs:
                 target = self._path(digest)
                 if not _is_file_of_size(target, len(data)):
                     _write_renamed(target, data, 0o444, durable=True)
+                    self._durable.discard(digest)
                 digests.append(digest)
-            if digests:
-                # Also for known blobs: their writer may have died between rename and sync.
+            if not self._durable.issuperset(digests):
+                # Also for blobs that were there: their writer may have died before the sync.
                 sync_directory(self.directory)
+                self._durable.update(digests)
         return digests
 
     def get(self, digest: str) -> bytes:

@@ -33,6 +33,8 @@ GITLINK: Final = 0o160000
 ABSENT: Final = 0
 
 _ZERO: Final = "0" * 64
+_REMEMBERED: Final = 4_096
+"""Look-ups kept in memory: a write asks for the same few paths ten times over."""
 _PATH_AT: Final = 6 + 1 + 64 + 1 + 16 + 1 + 1 + 1
 _HEADER: Final = re.compile(rb"spike-manifest 1 (\d+)\n")
 _ROW: Final = re.compile(rb"([0-7]{6}) ([0-9a-f]{64}) ([ 0-9]{15}\d) ([=~]) ")
@@ -129,6 +131,7 @@ class Manifest:
         self._count = int(header[1])
         self._first = header.end()
         self._names: list[str] | None = None
+        self._known: dict[str, Entry | None] = {}
         self._by_mode: dict[int, frozenset[str]] = {}
 
     def close(self) -> None:
@@ -147,7 +150,14 @@ class Manifest:
 
     def get(self, path: str) -> Entry | None:
         """The entry of a path, None if the baseline has no such path."""
-        key = _escape(path)
+        if path in self._known:
+            return self._known[path]
+        found = self._read(_escape(path))
+        if len(self._known) < _REMEMBERED:
+            self._known[path] = found
+        return found
+
+    def _read(self, key: bytes) -> Entry | None:
         start = self._find(key)
         end = self._map.find(b"\n", start)
         if end < 0 or self._map[start + _PATH_AT : end] != key:

@@ -7,6 +7,7 @@ everything but plain ASCII escaped, so no path or tag can change the document's 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from spike_mcp.host.pointer import Pointer
 from spike_mcp.session.spike import Spike
 
 _EMPTY = "[]"
+_QUOTED = re.compile(r'["\\]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ def _list(name: str, entries: list[_Approved]) -> str:
 
 def _text(text: str) -> str:
     """A double-quoted scalar in ASCII. JSON's surrogate pairs are none of YAML's business."""
+    if text.isascii() and text.isprintable() and not _QUOTED.search(text):
+        return f'"{text}"'
     return f'"{"".join(map(_character, text))}"'
 
 
