@@ -159,7 +159,7 @@ class _Session:
         if each.tag:
             self.say(f"your tag: {safe_line(each.tag, 1000)}")
         for note in notes_of(each, self.snapshot.map):
-            self.say(f"note: {note.text}")
+            self.say(f"note: {note.line}")
         self.say(safe_line(each.hunk.header or "the whole file, empty"))
         shown = ShownHunk(each)
         for index, line in enumerate(shown.lines):

@@ -140,8 +140,13 @@ def patch_of(each: MapHunk) -> str:
 
 
 def reason_of(each: MapHunk, limit: int = 600) -> str:
-    """What the agent said the hunk is for; the reasons of several patches apart, each once."""
-    said = dict.fromkeys(part.strip() for part in each.rationale.split("\n") if part.strip())
+    """What the agent said the hunk is for."""
+    return reasons(each.rationale, limit)
+
+
+def reasons(rationale: str, limit: int = 600) -> str:
+    """The reasons of several patches, apart and each once."""
+    said = dict.fromkeys(part.strip() for part in rationale.split("\n") if part.strip())
     return safe_line(" / ".join(said), limit)
 
 

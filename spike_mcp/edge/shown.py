@@ -210,10 +210,19 @@ def _likeness(one: str, other: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to know about a hunk: hidden, flag, lapse, context, twin, noise or comment."""
+    """Something to know about a hunk: hidden, flag, lapse, context, twin, noise or comment.
+
+    `lead` is what it is, `text` the rest of the sentence; together they are one line.
+    """
 
     kind: str
-    text: str
+    lead: str
+    text: str = ""
+
+    @property
+    def line(self) -> str:
+        """The whole note."""
+        return f"{self.lead}{self.text}"
 
 
 def notes_of(each: MapHunk, current: HunkMap) -> tuple[Note, ...]:
@@ -223,20 +232,19 @@ def notes_of(each: MapHunk, current: HunkMap) -> tuple[Note, ...]:
     alike = _lookalikes(each)
     if alike:
         names = ", ".join(safe_line(name, 60) for name in alike[:5])
-        found.append(Note("flag", f"! names that are not what they look like: {names}"))
+        found.append(Note("flag", "! names that are not what they look like", f": {names}"))
     if each.why:
         tags = "; ".join(safe_line(tag, 120) for tag in each.old_tags[:3])
-        found.append(
-            Note("lapse", f'approved once, then {safe_line(each.why, 200)}. Your tag: "{tags}"')
-        )
+        why = safe_line(each.why, 200)
+        found.append(Note("lapse", f"approved once, then {why}", f'. Your tag: "{tags}"'))
     if each.context_changed:
         found.append(Note("context", "the lines around it changed since you approved it"))
     if each.twins:
-        found.append(Note("twin", f"the same change is also at {twins_text(each, current)}"))
+        found.append(Note("twin", "the same change is also at ", twins_text(each, current)))
     found += [Note("noise", text) for text in (noise_of(each),) if text]
     if mostly_crlf(each):
         found.append(Note("noise", "lines here end in CR LF; only other endings are marked"))
-    found += [Note("comment", f"you said: {safe_line(text, 300)}") for text in each.comments[-3:]]
+    found += [Note("comment", "you said: ", safe_line(text, 300)) for text in each.comments[-3:]]
     return tuple(found)
 
 
@@ -251,12 +259,19 @@ def hidden_count(each: MapHunk) -> int:
 
 
 def _flag_notes(each: MapHunk) -> list[Note]:
-    notes = [
-        Note("flag", f"! {flag_words(flag.name)}, line {flag.line}: {safe_line(flag.text, 160)}")
-        for flag in each.flags[:_MAX_FLAGS]
-    ]
-    if len(each.flags) > _MAX_FLAGS:
-        notes.append(Note("flag", f"! and {len(each.flags) - _MAX_FLAGS} more flags"))
+    """One note a kind of flag: its lines, and what stands on the first of them."""
+    notes = []
+    for name in flag_names([each])[:_MAX_FLAGS]:
+        flagged = [flag for flag in each.flags if flag.name == name]
+        lines = list(dict.fromkeys(flag.line for flag in flagged))
+        numbers = ", ".join(map(str, lines[:6])) + (" ..." if len(lines) > 6 else "")
+        times = f" ({len(flagged)} times)" if len(flagged) > 1 else ""
+        where = f"line{'s' * (len(lines) > 1)} {numbers}{times}"
+        excerpt = safe_line(flagged[0].text, 160)
+        notes.append(Note("flag", f"! {flag_words(name)}", f", {where}: {excerpt}"))
+    more = len(flag_names([each])) - _MAX_FLAGS
+    if more > 0:
+        notes.append(Note("flag", f"! and {more} more kinds of flags"))
     return notes
 
 

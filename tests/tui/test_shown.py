@@ -92,7 +92,7 @@ def test_only_odd_line_endings_stand_out() -> None:
     assert [lf.odd_ending(i) for i in range(len(lf.lines))] == [False, False, True]
     crlf = ShownHunk(hunk_of(b"a\r\nb\r\nc\r\n", b"a\r\nB\nc\r\n"))
     assert [crlf.odd_ending(i) for i in range(len(crlf.lines))] == [False, False, True, False]
-    assert any("CR LF" in n.text for n in notes_of(crlf.each, make_map([crlf.each])))
+    assert any("CR LF" in n.line for n in notes_of(crlf.each, make_map([crlf.each])))
 
 
 def test_hidden_characters_are_counted_in_context_too() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from importlib import resources
 
-from spike_mcp.edge.present import UNICODE, counted, minutes
+from spike_mcp.edge.present import UNICODE, counted, minutes, reasons
 from spike_mcp.edge.report.picture import timeline_svg
 from spike_mcp.edge.report.value import (
     DiffLine,
@@ -23,6 +23,7 @@ from spike_mcp.edge.report.value import (
 )
 from spike_mcp.edge.text import safe, safe_line
 
+_NAMED = 40
 _CLASSES = {"SHIP": "ship", "PARK": "park", "KILL": "kill"}
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -84,6 +85,8 @@ def _head(report: Report) -> Iterator[str]:
     if verdict is not None:
         others = "".join(f"<li>{_code(r.code)} {_t(r.sentence)}</li>" for r in verdict.reasons[1:])
         yield f'<ul class="reasons">{others}</ul>' if others else ""
+        details = "".join(f"<li>{_t(text)}</li>" for text in verdict.details[:_NAMED])
+        yield f'<ul class="details">{details}</ul>' if details else ""
         yield f'<p class="next"><strong>Next:</strong> {_t(verdict.next_action)}</p>'
     if report.note:
         yield f'<p class="note"><strong>Note:</strong> {_t(report.note, 8000)}</p>'
@@ -171,7 +174,7 @@ def _hunk(each: HunkLine) -> Iterator[str]:
         yield f"<blockquote>{_t(each.tag)}</blockquote>"
     yield f'<p class="meta">{" · ".join(_hunk_facts(each))}</p>'
     if each.rationale:
-        yield f'<p class="meta">the agent said: <q>{_t(each.rationale)}</q></p>'
+        yield f'<p class="meta">the agent said: <q>{_t(reasons(each.rationale, 4000))}</q></p>'
     if each.like_rationale:
         yield '<p class="flag">! the tag repeats the agent\'s own reason</p>'
     for flag in each.flags:

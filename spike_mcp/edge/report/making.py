@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,21 @@ def _verdict(spike: Spike) -> VerdictLine | None:
     action = str(result.get("next_action", "")) or _next_action(row)
     minutes = float(result.get("elapsed_sec", 0.0)) / 60
     reasons = tuple(ReasonLine(code, _sentence(code)) for code in codes)
-    return VerdictLine(row.decision, reasons, action, round(minutes, 3), result)
+    details = tuple(_details(result))
+    return VerdictLine(row.decision, reasons, action, round(minutes, 3), result, details)
+
+
+def _details(result: dict[str, Any]) -> Iterator[str]:
+    """What the verdict names: unexplained hunks, changed things, what the runs had to say."""
+    for each in result.get("details", ()):
+        what = " ".join(str(each[key]) for key in ("hunk", "path", "detail") if each.get(key))
+        yield f"{each.get('code', '')}: {what}"
+    for what, texts in result.get("changed", {}).items():
+        yield from (f"{str(what).replace('_', ' ')} changed: {text}" for text in texts)
+    if result.get("note"):
+        yield str(result["note"])
+    yield from (f"negative control: {text}" for text in result.get("negative_controls", ()))
+    yield from (f"hidden part: {text}" for text in result.get("hidden", ()))
 
 
 def _sentence(code: str) -> str:

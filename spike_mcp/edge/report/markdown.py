@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from spike_mcp.edge.present import UNICODE, bar, counted, minutes
+from spike_mcp.edge.present import UNICODE, bar, counted, minutes, reasons
 from spike_mcp.edge.report.value import HunkLine, RejectLine, Report, RunLine, split_text, visible
 from spike_mcp.edge.text import safe, safe_line
 
@@ -18,6 +18,7 @@ from spike_mcp.edge.text import safe, safe_line
 _MARKUP = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
 _LINE_START = re.compile(r"^(?:[#+=:-]|\d+(?=[.)]))")
 _OUTPUT_LINES = 30
+_NAMED = 40
 _BAR = re.compile(r"(?<!\\)\|")
 _BAR_SHOWN = r"\\|"
 _TICKS = re.compile(r"`+")
@@ -84,6 +85,8 @@ def _head(report: Report) -> Iterator[str]:
         for reason in report.verdict.reasons:
             word = plain(report.verdict.decision)
             yield f"* **{word}** {code(reason.code)}: {plain(reason.sentence)}"
+        for text in report.verdict.details[:_NAMED]:
+            yield f"  * {plain(text)}"
         yield ""
         yield f"**Next:** {plain(report.verdict.next_action)}"
     if report.note:
@@ -167,7 +170,7 @@ def hunk_facts(each: HunkLine) -> Iterator[str]:
         looked = f"after {each.seconds:.0f} s of looking"
         yield f"approved at minute {minutes(each.decided)} {looked}{signed}"
     if each.rationale:
-        yield f"the agent's reason: {plain(each.rationale)}"
+        yield f"the agent's reason: {plain(reasons(each.rationale, 4000))}"
     if each.like_rationale:
         yield "**the tag repeats the agent's reason**"
     for flag in each.flags:

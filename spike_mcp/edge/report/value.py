@@ -169,13 +169,14 @@ class ReasonLine:
 
 @dataclass(frozen=True, slots=True)
 class VerdictLine:
-    """The written verdict; `result` is the content of result.json."""
+    """The written verdict; `result` is the content of result.json, `details` what it names."""
 
     decision: str
     reasons: tuple[ReasonLine, ...]
     next_action: str
     elapsed_minutes: float
     result: dict[str, Any]
+    details: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

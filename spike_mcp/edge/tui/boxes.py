@@ -15,7 +15,7 @@ from spike_mcp.edge.shown import flag_words
 from spike_mcp.edge.text import safe_line
 from spike_mcp.edge.tui.lineedit import LineEdit
 from spike_mcp.edge.tui.model import Entry
-from spike_mcp.edge.tui.paint import Line, cells, clip, cut, wrap
+from spike_mcp.edge.tui.paint import Line, cells, clip, columns, cut, wrap
 from spike_mcp.session.view import MapHunk
 
 OWN_WORDS = 2
@@ -57,9 +57,9 @@ class Box:
         del width, glyphs
         return []
 
-    def keys_line(self) -> str:
-        """What Enter and Esc do."""
-        return "Enter decides, Esc leaves"
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Which key does what here."""
+        return (("Enter", "decides"), ("Esc", "leaves"))
 
     def lines(self, width: int, rows: int, glyphs: Glyphs) -> list[Line]:
         """The box on at most `rows` lines; where they are few, the typed line and the message
@@ -71,7 +71,8 @@ class Box:
         typed = [self._typed(width, glyphs)] if self.typing else []
         said: list[Line] = [[(" ! ", "alarm"), *line] for line in self._message(width)]
         above, below = self.above(width, glyphs), self.below(width, glyphs)
-        keys: list[Line] = [[(" " + self.keys_line(), "dim")]]
+        pairs = [[(key, "key"), (f" {words}", "dim")] for key, words in self.keys()]
+        keys: list[Line] = [[(" ", ""), *columns(pairs, width - 1, 2)]]
         room = max(0, rows - len(typed) - len(said) - 1)
         over, under = _share(len(above), len(below), room)
         keys = keys[: max(0, room - over - under)]
@@ -180,9 +181,14 @@ class TagBox(Box):
             return [(f" names {names}: three words or more", "pending")]
         return [(" names no word of the hypothesis yet; if none fits: Esc, then r", "pending")]
 
-    def keys_line(self) -> str:
+    def keys(self) -> tuple[tuple[str, str], ...]:
         """Keys of the tag box."""
-        return "Enter approves, Tab completes a word, PgDn scrolls, Esc leaves"
+        return (
+            ("Enter", "approves"),
+            ("Tab", "completes a word"),
+            ("Esc", "leaves"),
+            ("PgDn", "scrolls the hunk"),
+        )
 
 
 @dataclass
@@ -226,9 +232,9 @@ class FlagBox(Box):
             lines.append([(f"   and {len(flagged) - 3} more", "dim")])
         return lines
 
-    def keys_line(self) -> str:
+    def keys(self) -> tuple[tuple[str, str], ...]:
         """Keys of the flag box."""
-        return "y I have read it, n leave; the verdict lists what you acknowledge"
+        return (("y", "I have read it (the verdict lists it)"), ("n", "leaves"))
 
 
 @dataclass
@@ -255,10 +261,10 @@ class RejectBox(Box):
             lines += [[(" ", ""), *line] for line in wrap([(note, "pending")], width - 2)]
         return lines
 
-    def keys_line(self) -> str:
+    def keys(self) -> tuple[tuple[str, str], ...]:
         """Keys of the reject box."""
-        older = ", F2 baseline or your version" if self.has_older else ""
-        return f"Enter rejects (a reason is told to the agent){older}, Esc leaves"
+        older = (("F2", "baseline or your version"),) if self.has_older else ()
+        return (("Enter", "rejects, with or without a reason"), ("Esc", "leaves"), *older)
 
 
 @dataclass
@@ -267,9 +273,9 @@ class CommentBox(Box):
 
     hunk: MapHunk | None = None
 
-    def keys_line(self) -> str:
+    def keys(self) -> tuple[tuple[str, str], ...]:
         """Keys of the comment box."""
-        return "Enter sends it to the agent's next call, Esc leaves"
+        return (("Enter", "the agent hears it at its next call"), ("Esc", "leaves"))
 
 
 @dataclass
@@ -283,9 +289,9 @@ class FilterBox(Box):
         del width, glyphs
         return [[(f" {counted(self.found, 'entry').replace('entrys', 'entries')}", "dim")]]
 
-    def keys_line(self) -> str:
+    def keys(self) -> tuple[tuple[str, str], ...]:
         """Keys of the filter box."""
-        return "Enter keeps the filter, Esc drops it"
+        return (("Enter", "keeps the filter"), ("Esc", "drops it"))
 
 
 @dataclass

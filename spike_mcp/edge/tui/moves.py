@@ -76,7 +76,7 @@ class Moves(Base):
             self._view.review.marks.clear()
             self.say("no other undecided hunk has these changed lines")
         else:
-            self.say(f"{count} hunks with identical changed lines are marked; all are shown below")
+            self.say(f"{count} hunks with identical changed lines are marked; all are shown")
             self._view.reveal()
 
     def _clear(self) -> None:

@@ -24,6 +24,7 @@ _PLAIN_CHARS = 4000
 
 _TAB = 4
 _NARROW = 60
+_NO_NEWLINE = "\\ no newline at the end of the file"
 _NOTE_STYLES = {"hidden": "flag", "flag": "flag", "lapse": "lapsed", "comment": "note"}
 
 
@@ -98,13 +99,14 @@ class Sheet:
                 self._add(tuple(self._note(note)))
         if each.state == "approved" and each.tag:
             tag: Line = [("your tag: ", "dim"), (safe_line(each.tag, 400), "approved")]
-            self._add(tuple(wrap(tag, self.options.width, 10)))
+            self._add(tuple(_indented(wrap(tag, self.options.width - 1, 10))))
             if each.rationale:
                 said: Line = [("the agent said: ", "dim"), (reason_of(each), "dim")]
-                self._add(tuple(wrap(said, self.options.width, 16)))
+                self._add(tuple(_indented(wrap(said, self.options.width - 1, 16))))
         if not self.options.stacked:
             header = each.hunk.header or self._whole_file(shown)
-            self._add(([(fit(safe_line(header), self.options.width, glyphs.more), "at")],))
+            shown_header = fit(safe_line(header), self.options.width - 1, glyphs.more)
+            self._add(([(" ", ""), (shown_header, "at")],))
         for index in range(len(shown.lines)):
             self._add_line(shown, index)
         self.ends[self.height - 1] = each.view
@@ -117,7 +119,7 @@ class Sheet:
         each, glyphs = shown.each, self.options.glyphs
         header = safe_line(each.hunk.header or self._whole_file(shown))
         line: Line = [
-            (each.short, "strong"),
+            (f" {each.short}", "strong"),
             (f" {safe_line(each.path, 120)}", "title"),
             (f" {glyphs.of(each.state)} {each.state}", each.state),
             (f" {patch_of(each)} ", "dim"),
@@ -126,16 +128,11 @@ class Sheet:
         return clip(line, self.options.width)
 
     def _note(self, note: Note) -> list[Line]:
-        glyphs = self.options.glyphs
-        mark = {
-            "lapse": f"{glyphs.lapsed} ",
-            "twin": "= ",
-            "comment": "c ",
-            "hidden": "",
-            "flag": "",
-        }
-        text = mark.get(note.kind, "i ") + note.text
-        return wrap([(text, _NOTE_STYLES.get(note.kind, "note"))], self.options.width, 2)
+        marks = {"lapse": self.options.glyphs.lapsed, "twin": "=", "comment": "c"}
+        mark = "" if note.kind in ("hidden", "flag") else marks.get(note.kind, "i") + " "
+        style = _NOTE_STYLES.get(note.kind, "note")
+        line: Line = [(f"{mark}{note.lead}", style), (note.text, "note")]
+        return _indented(wrap(line, self.options.width - 1, 2))
 
     def _add_line(self, shown: ShownHunk, index: int) -> None:
         key = shown.lines[index].key
@@ -152,8 +149,8 @@ class Sheet:
             first, _last = self.first_changes.get(shown.each.id, (self.height - len(cuts), 0))
             self.first_changes[shown.each.id] = (first, self.height - 1)
         if shown.text(index).ending == "none":
-            gutter = " " * self.gutter
-            self._add(([(gutter, ""), ("\\ no newline at the end of the file", "blank")],))
+            line: Line = [(" " * self.gutter, ""), (_NO_NEWLINE, "blank")]
+            self._add((clip(line, self.options.width),))
 
     def _label(self, shown: ShownHunk, index: int) -> Line:
         """Which region begins here, and what became of it."""
@@ -214,7 +211,9 @@ class Sheet:
         styles = [""] * len(body)
         for start, end, name in syntax.spans(shown.each.path, body):
             styles[start:end] = [name] * (end - start)
-        word = " addword" if shown.lines[index].sign == "+" else " delword"
+        word = {"+": " addword", "-": " delword"}.get(shown.lines[index].sign, "")
+        if _base_style(shown, index) == "settled":
+            word = " settledword"
         for start, end in shown.changed_words(index):
             styles[start:end] = [style + word for style in styles[start:end]]
         return list(self._runs(body, styles))
@@ -282,6 +281,10 @@ class Sheet:
     def cut_lines(self) -> bool:
         """Whether some line is wider than the screen and not wrapped: its end is out of sight."""
         return not self.options.wrap and self.widest > self.code_width
+
+
+def _indented(lines: list[Line]) -> list[Line]:
+    return [[(" ", ""), *line] for line in lines]
 
 
 def _kind(char: str) -> str:
