@@ -67,8 +67,11 @@ def ready(state: State) -> bool:
 def may_open_attempt(state: State, budgets: Budgets, elapsed: float, *, human: bool) -> bool:
     """Whether a write or a run opens (or resumes) the attempt.
 
-    What a human or the agent's own `done` closed, only a human's command resumes.
+    What a human or the agent's own `done` closed, only a human's command resumes. Nothing does
+    after the verdict, or once a hidden part has started.
     """
+    if state.verdict is not None or state.killed is not None or state.hidden_started:
+        return False
     attempt = state.checkpoints[Checkpoint.ATTEMPT]
     if state.visit is not None or not ready(state) or attempt.over:
         return False

@@ -56,8 +56,7 @@ def apply(spike: Spike, patch: str, rationale: str) -> writes.Outcome:
     runs.cancel_agent_run(spike)
     request = Apply(patch, rationale)
     with transaction(spike, human=True) as tx:
-        if tx.state.started and not spike.damage:
-            tx.start_attempt(human=True)
+        resumed = not spike.damage and tx.state.started and tx.start_attempt(human=True)
         seen = observe.observation(tx, human=True)
         plan = writes.Plan()
         if tx.state.started and not spike.damage and not seen.tampered:
@@ -78,7 +77,7 @@ def apply(spike: Spike, patch: str, rationale: str) -> writes.Outcome:
         outcome = writes.perform(tx, request, plan, Actor.HUMAN)
         write_projection(spike)
         show_new_files(spike)
-        return outcome
+        return replace(outcome, resumed=resumed)
 
 
 # --- ship ---------------------------------------------------------------------------------------

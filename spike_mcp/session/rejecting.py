@@ -38,7 +38,8 @@ from spike_mcp.session.writes import Revised
 class Rejected:
     """A reject or an undo: decision id, what it was about, files it changed, approvals cut anew.
 
-    `rejected`: how many regions went; 0 where withdrawn ones were put back.
+    `rejected`: how many regions went; 0 where withdrawn ones were put back. `resumed`: whether it
+    opened the attempt again.
     """
 
     decision: str
@@ -47,6 +48,7 @@ class Rejected:
     lapsed: tuple[str, ...]
     revived: tuple[str, ...]
     rejected: int = 0
+    resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ def reject(
         saved = _clear_way(tx, plan.files)
         rows = writes.save_blobs(spike, plan.files)
         regions = tuple(saved_region(spike, region) for region in plan.regions)
-        tx.start_attempt(human=True)
+        resumed = tx.start_attempt(human=True)
         tx.append(Actor.HUMAN, ev.RejectStarted(decision, rows))
         effects = _effects(spike, plan.files, f"reject of {plan.target}", plan.regions)
         row = ev.HunkRejected(
@@ -260,6 +262,7 @@ def reject(
         tuple(key for key, _why in effects if key not in (*plan.forgotten, *plan.revived)),
         plan.revived,
         len(plan.regions),
+        resumed,
     )
 
 

@@ -252,13 +252,15 @@ class Transaction:
         if pending < self.spike.contract.budgets.max_pending:
             self.append(Actor.HOST, ev.BacklogEnded(pending))
 
-    def start_attempt(self, *, human: bool) -> None:
-        """Open or resume the attempt if a write or run may do so (spec 5)."""
-        budgets = self.spike.contract.budgets
-        if self.elapsed >= budgets.write_cutoff * 60 or self.state.hidden_started:
-            return
+    def start_attempt(self, *, human: bool) -> bool:
+        """Open or resume the attempt if a write or run may do so (spec 5); whether it resumed."""
+        budgets, visits = self.spike.contract.budgets, 0
+        if self.elapsed >= budgets.write_cutoff * 60:
+            return False
         if timing.may_open_attempt(self.state, budgets, self.elapsed, human=human):
+            visits = self.state.checkpoints[Checkpoint.ATTEMPT].visits
             self.append(Actor.HOST, ev.CheckpointStarted("attempt"))
+        return visits > 0
 
 
 @contextmanager

@@ -289,12 +289,16 @@ class Resubmitted(Problem):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An accepted write: its patch id and the current hunks it made (full ids)."""
+    """An accepted write: its patch id and the current hunks it made (full ids).
+
+    `resumed`: whether it opened the attempt again (a human's patch may).
+    """
 
     patch: str
     hunks: tuple[mapping.SpanHunk, ...]
     pending: int
     lapsed: tuple[tuple[str, str], ...]
+    resumed: bool = False
 
 
 def perform(tx: Transaction, request: WriteRequest, done: Plan, actor: Actor) -> Outcome:

@@ -289,10 +289,10 @@ def test_a_reject_and_a_patch_of_the_human_resume_it(o: Open, clock: ManualClock
     minutes(clock, 10)
     o.call("spike_report", kind="done", text="it is green")
     if how == "reject":
-        rejecting.reject(o.spike, [current(o).hunks[0].id], "not like this")
+        assert rejecting.reject(o.spike, [current(o).hunks[0].id], "not like this").resumed
     else:
         text = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-line 1\n+line one\n"
-        ending.apply(o.spike, text, "a typo")
+        assert ending.apply(o.spike, text, "a typo").resumed
     assert o.edit("src/a.py", "line 9\n", "x\n").outcome == "accepted"
 
 
@@ -564,6 +564,14 @@ def test_after_the_verdict_only_what_may_follow(
     ending.kill(o.spike)
     allowed = {"call_refused", "refusals_repeated", "tail_discarded", "run_lost", "killed"}
     assert {row["event"] for row in rows(o)[place + 1 :]} <= allowed
+
+
+def test_a_patch_after_the_verdict_opens_nothing(o: Open) -> None:
+    fix(o)
+    assert ask(o, final=True).written
+    text = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-line 1\n+line one\n"
+    assert refused(lambda: ending.apply(o.spike, text, "late")) == "spike_closed"
+    assert [row["event"] for row in rows(o)][-2:] == ["verdict", "call_refused"]
 
 
 # --- a verdict that does not come to an end -------------------------------------------------------
