@@ -16,6 +16,8 @@ _TEST = re.compile(r"test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?
 _RESULT = re.compile(
     r"test result: (?:ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured"
 )
+# A documentation test is named by its line, which moves with every edit above it.
+_DOC_LINE = re.compile(r"^(\S+\.rs - .*?) ?\(line \d+\)")
 _LISTED = re.compile(r"(.+): test$")
 _WORDS = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
 
@@ -63,8 +65,9 @@ class CargoReader:
     def _one(self, name: str, outcome: str) -> None:
         if self._expected is None:
             self._flaw(f"{name} was reported outside a test program")
+        name = _DOC_LINE.sub(r"\1", name)
         key, number = name, 2
-        while key in self._outcomes:  # the same name in another test program
+        while key in self._outcomes:  # the same name in another test program or on another line
             key, number = f"{name}#{number}", number + 1
         if len(self._outcomes) < MAX_IDS:
             self._outcomes[key] = outcome

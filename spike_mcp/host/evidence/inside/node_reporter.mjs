@@ -51,7 +51,6 @@ export default async function* spike(source) {
   };
   const report = (data, outcome) => {
     const id = idOf(data);
-    if (data.details?.type === 'suite' && outcome !== 'failed') return;
     const kind = data.details?.error?.failureType;
     const fields = { id, when: kind === 'hookFailed' ? 'setup' : 'call', outcome };
     if (data.skip !== undefined) fields.outcome = 'skipped';
