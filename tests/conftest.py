@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from checkout import Checkout
+from judge_table import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
 
 
 @pytest.fixture

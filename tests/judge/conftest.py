@@ -1,0 +1,5 @@
+"""Fixtures of the judge corpus."""
+
+from judge_fixtures import human_path, play, slim_bin
+
+__all__ = ["human_path", "play", "slim_bin"]
