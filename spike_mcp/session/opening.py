@@ -24,7 +24,7 @@ from spike_mcp.core.paths import RepoPath, allow_pattern, check_pattern
 from spike_mcp.host import judge_dir, signing
 from spike_mcp.host.baseline import record_baseline
 from spike_mcp.host.clock import Clock, SystemClock
-from spike_mcp.host.files import Blobs, write_atomic
+from spike_mcp.host.files import Blobs, storage_errors, write_atomic
 from spike_mcp.host.git import add_worktree, remove_worktree
 from spike_mcp.host.ledger import Ledger
 from spike_mcp.host.manifest import Manifest
@@ -71,7 +71,7 @@ def init(
     draft = parse(options)
     if Isolation(options.isolation) is Isolation.NAMESPACES:
         self_test()
-    with _made(draft, on_progress) as (pointer, manifest, baseline):
+    with storage_errors(), _made(draft, on_progress) as (pointer, manifest, baseline):
         result = _seal(draft, pointer, manifest, baseline, clock or SystemClock())
         warnings = (*result.warnings, *first_look.dry_run(result.spike, on_progress))
     return InitResult(

@@ -16,7 +16,7 @@ from spike_mcp.core.codes import Problem, Refusal, Usage
 from spike_mcp.host import handles
 from spike_mcp.host.files import PathLike
 from spike_mcp.host.git.objects import Git
-from spike_mcp.host.git.process import CHECKOUT_SECONDS, run
+from spike_mcp.host.git.process import CHECKOUT_SECONDS, Result, run
 from spike_mcp.host.git.repository import Repository
 from spike_mcp.host.pointer import Pointer, record
 from spike_mcp.host.removal import remove_worktree_files
@@ -37,17 +37,19 @@ def add_worktree(
     """Check `commit` out at `path` (absolute, not there yet) on the new branch `branch`.
 
     Return what ties it to the repository. Raises `Problem` (`SPIKE_EXISTS`, or
-    `UNSUPPORTED_REPOSITORY` naming a branch that is in the way, or `GIT_FAILED`); whatever was made
-    until then is gone again.
+    `UNSUPPORTED_REPOSITORY` naming a branch that is in the way, `STORAGE_FULL`, or `GIT_FAILED`);
+    whatever was made until then is gone again.
     """
     where = _real(path)
     _check_free(repository.git, where, branch)
+    entries = os.path.join(repository.common, "worktrees")
+    first = not os.path.isdir(entries)
     try:
         # Without a checkout first: `worktree add` has no way to tell its progress.
         add = ("add", "--quiet", "--no-checkout", "-b", branch, where, commit)
-        run("worktree", *add, git_dir=repository.git_dir).output()
+        _made(run("worktree", *add, git_dir=repository.git_dir))
         pointer = record(where)
-        run(
+        result = run(
             "read-tree",
             "--reset",
             "-u",
@@ -59,11 +61,32 @@ def add_worktree(
             environment={"HOME": os.environ.get("HOME")},  # for the user's own filters
             seconds=CHECKOUT_SECONDS,
             on_stderr=lambda piece: _tell(piece, on_progress),
-        ).output()
+        )
+        _made(result)
     except BaseException:
         _clean_up(repository.git, where, branch, commit)
+        if first:
+            with suppress(OSError):
+                os.rmdir(entries)
         raise
     return pointer
+
+
+_NO_ROOM: Final = re.compile(
+    "No space left on device|Disk quota exceeded|Read-only file system|File too large"
+    "|unable to write file"  # git says no more where a write failed half way
+)
+
+
+def _made(result: Result) -> None:
+    """Raise what a failed command calls for: a full disk is no fault of git's."""
+    if result.code != 0 and _NO_ROOM.search(result.reason):
+        raise Problem(
+            Refusal.STORAGE_FULL,
+            f"there is no room for the worktree: {result.reason}",
+            "free some space; $SPIKE_HOME or --root name another place",
+        )
+    result.output()
 
 
 @dataclass(frozen=True, slots=True)
