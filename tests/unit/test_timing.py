@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from published import checkpoint_verdict
 from story import Story
 
 from spike_mcp.core import events as ev
@@ -12,6 +13,7 @@ from spike_mcp.core import timing
 from spike_mcp.core.budgets import Budgets
 from spike_mcp.core.codes import Checkpoint
 from spike_mcp.core.state import used_minutes
+from spike_mcp.core.verdict import Clean, Facts, judge
 
 ATTEMPT, VERIFY, SETUP = Checkpoint.ATTEMPT, Checkpoint.VERIFY, Checkpoint.SETUP
 
@@ -255,6 +257,26 @@ def test_visits_do_not_overlap_and_stay_below_the_total(
             assert after.allowed <= before.allowed
         told = any(row.over for row in rows)
         assert told == timing.is_over(story.state, story.budgets, name, story.elapsed)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(MOVES, st.booleans())
+def test_the_published_rule_over_the_rows_says_the_same(
+    moves: list[tuple[str, float]], green: bool
+) -> None:
+    """KILL at two overs, SHIP when the last is met and none is over, else PARK."""
+    story = played(moves, 0, green)
+    if story.elapsed >= 90 * 60:
+        return
+    if story.state.visit is None or story.state.visit.checkpoint is not VERIFY:
+        if story.state.visit is not None:
+            story.stop(met=green, why="verify")
+        story.open(VERIFY).tick(0.1)
+    story.stop(met=True, why="verdict")
+    rows = [{"event": row.NAME, **ev.encode(row)} for row in story.rows]
+    overs = tuple(name.value for name in Checkpoint if story.over(name))
+    facts = Facts(has_diff=True, green_measured=True, clean=Clean.GREEN, overs=overs)
+    assert checkpoint_verdict(rows) == judge(facts).decision.value
 
 
 def test_budgets_scale_with_the_total() -> None:
