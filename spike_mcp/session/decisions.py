@@ -22,7 +22,7 @@ from spike_mcp.session import observe, runs
 from spike_mcp.session.projection import show_new_files, write_projection
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction, transaction
-from spike_mcp.session.view import HunkMap, MapHunk, hunk_map
+from spike_mcp.session.view import HunkMap, MapHunk, Withdrawn, hunk_map
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,31 @@ def chosen_hunks(spike: Spike, current: HunkMap, names: Sequence[str]) -> list[M
             each = current.find(name)
         except Problem as problem:
             raise _gone(spike, name) or problem from None
+        require_one_meaning(spike, name, each.id)
         found[each.id] = each
     return list(found.values())
+
+
+def require_one_meaning(spike: Spike, name: str, found: str) -> None:
+    """`Problem(HUNK_CHANGED)` for a short id that meant another hunk before.
+
+    A few digits can be met on purpose: whoever writes the hunks tries contents until the id of one
+    begins like the id of another that was shown. So a name must be unique among all that ever were.
+    """
+    wanted = name.removeprefix("h").lower()
+    if any(known != found and known.startswith(wanted) for known in spike.state.hunk_ids):
+        raise Problem(
+            Refusal.HUNK_CHANGED,
+            f"{name} fits another hunk too that was in the map before",
+            "look at it again and give all digits that are shown: `spike map`, `spike show`",
+        )
+
+
+def withdrawn_entry(spike: Spike, current: HunkMap, name: str) -> Withdrawn:
+    """The withdrawn entry that a name means; `Problem` as for `chosen_hunks`."""
+    entry = current.find_withdrawn(name)
+    require_one_meaning(spike, name, entry.id)
+    return entry
 
 
 def _gone(spike: Spike, name: str) -> Problem | None:
@@ -221,12 +244,12 @@ def saved_region(spike: Spike, region: Region) -> ev.RegionRow:
 def accept_withdrawal(spike: Spike, name: str, *, signer: Signer | None = None) -> str:
     """Accept that an approved region is gone. Returns the entry's short name."""
     with transaction(spike, human=True) as tx:
-        found = []
+        found: list[Withdrawn] = []
         gate(
             tx,
             Approve(),
             "approve --withdrawn",
-            lambda: found.append(hunk_map(spike).find_withdrawn(name)),
+            lambda: found.append(withdrawn_entry(spike, hunk_map(spike), name)),
             swept=True,
         )
         tx.check_signer(signer)

@@ -27,6 +27,7 @@ from spike_mcp.session.decisions import (
     next_decision,
     refuse,
     saved_region,
+    withdrawn_entry,
 )
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction, transaction
@@ -189,7 +190,7 @@ def _returned(spike: Spike, files: Iterable[Revised]) -> tuple[str, ...]:
 
 def _plan_withdrawn(spike: Spike, current: HunkMap, name: str) -> RejectPlan:
     """Put the approved bytes of a withdrawn entry back; their approval revives."""
-    entry = current.find_withdrawn(name)
+    entry = withdrawn_entry(spike, current, name)
     path = entry.path
     again = [spike.approval_region(a) for a in entry.approvals]
     try:
