@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spike_mcp.core.codes import Checkpoint, Problem, Refusal
 from spike_mcp.core.contract import Budgets
@@ -119,11 +119,20 @@ def _ledger_damaged(case: Case) -> str | None:
     return case.seen.damage or None
 
 
+def rows_spent(state: State, budgets: Budgets) -> bool:
+    """Whether the agent's calls have made as many rows that change nothing as it may make."""
+    return state.refusals + state.remarks >= budgets.max_refusals
+
+
 def _call_limit_spent(case: Case) -> str | None:
     if case.seen.human:
         return None
-    if case.state.refusals >= case.budgets.max_refusals:
-        return f"{case.state.refusals} calls were refused; no more calls are answered"
+    if rows_spent(case.state, case.budgets):
+        remarks = f" and {case.state.remarks} reports and sessions noted"
+        return (
+            f"{case.state.refusals} calls were refused{remarks if case.state.remarks > 1 else ''}; "
+            "no more calls are answered"
+        )
     if case.state.stored >= case.budgets.max_blob_bytes:
         return "the writes of this spike have used up the space set aside for them"
     return None
@@ -181,12 +190,27 @@ def _checkpoint_closed(case: Case) -> str | None:
 
 def _review_backlog(case: Case) -> str | None:
     waiting = case.seen.pending_after
-    if case.harmless_revert or not case.seen.adds_hunk or waiting <= case.budgets.max_pending:
+    if case.harmless_revert:
         return None
-    return (
-        f"this would leave {waiting} hunks waiting for review, "
-        f"the limit is {case.budgets.max_pending}"
-    )
+    if case.seen.adds_hunk and waiting > case.budgets.max_pending:
+        return (
+            f"this would leave {waiting} hunks waiting for review, "
+            f"the limit is {case.budgets.max_pending}"
+        )
+    if not case.seen.human and _has_waited_too_long(case):
+        return (
+            f"{waiting} hunks wait for review; the attempt's clock stands only while you wait, and "
+            f"its {case.budgets.attempt:g} minutes would be over with this"
+        )
+    return None
+
+
+def _has_waited_too_long(case: Case) -> bool:
+    """Whether the attempt has time left only because its clock stood in a backlog (spec 5)."""
+    if case.state.backlog_since is None:
+        return False
+    counted = replace(case.state, backlog_since=None)
+    return is_spent(counted, case.budgets, Checkpoint.ATTEMPT, case.seen.elapsed)
 
 
 def _test_runs_spent(case: Case) -> str | None:

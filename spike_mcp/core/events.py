@@ -176,10 +176,14 @@ class BacklogBegan(Event):
 @_row
 @dataclass(frozen=True, slots=True)
 class BacklogEnded(Event):
-    """Fewer hunks than the limit are pending again."""
+    """Fewer hunks than the limit are pending again, or the agent went on without waiting for that.
+
+    `counted`: the time since it began is the attempt's after all: the agent did not wait.
+    """
 
     NAME: ClassVar[str] = "backlog_ended"
     pending: int
+    counted: bool = False
 
 
 @_row
@@ -248,10 +252,13 @@ class RunCancelAsked(Event):
 @_row
 @dataclass(frozen=True, slots=True)
 class RunLost(Event):
-    """The owner of a run was found dead."""
+    """A run ended without a result. `why`: "" = its owner was found dead; `not_made` = the sandbox
+    could not be had; `human` = a human's command took the tree from under it.
+    """
 
     NAME: ClassVar[str] = "run_lost"
     run: str
+    why: str = ""
 
 
 # --- writes ------------------------------------------------------------------------------------

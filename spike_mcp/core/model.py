@@ -180,6 +180,8 @@ class State:
     visit: Visit | None = None
     manual: bool = False
     backlog_since: float | None = None
+    relieved_itself: bool = False
+    """Whether the agent has ended a backlog by its own doing: the clock stood for that once."""
     sealed: Mapping[str, ev.Sealed] = field(default_factory=dict)
     files: Mapping[str, FileState] = field(default_factory=dict)
     spans: Mapping[str, ev.FileSpans] = field(default_factory=dict)
@@ -203,6 +205,8 @@ class State:
     """Digests of trees whose last measurement was green."""
     green_minutes: float | None = None
     refusals: int = 0
+    remarks: int = 0
+    """Rows of the agent's that change nothing: its sessions and reports."""
     stored: int = 0
     feedback: tuple[Feedback, ...] = ()
     delivered: int = 0

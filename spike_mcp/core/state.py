@@ -162,9 +162,11 @@ def _backlog_began(state: State, _entry: Entry, _event: ev.BacklogBegan) -> Stat
 
 
 @_on(ev.BacklogEnded)
-def _backlog_ended(state: State, _entry: Entry, _event: ev.BacklogEnded) -> State:
+def _backlog_ended(state: State, entry: Entry, event: ev.BacklogEnded) -> State:
     visit = state.visit
-    if visit is not None and state.backlog_since is not None:
+    if entry.actor is Actor.AGENT:
+        state = changed(state, relieved_itself=True)
+    if visit is not None and state.backlog_since is not None and not event.counted:
         stood = state.elapsed - max(state.backlog_since, visit.opened)
         visit = replace(visit, stood=visit.stood + stood)
     return changed(state, visit=visit, backlog_since=None)
@@ -176,15 +178,16 @@ def _backlog_ended(state: State, _entry: Entry, _event: ev.BacklogEnded) -> Stat
 @_on(ev.RunStarted)
 def _run_started(state: State, _entry: Entry, event: ev.RunStarted) -> State:
     run = Run(event.run, event.purpose, event.tree, event.owner, state.elapsed)
-    return changed(state, runs={**state.runs, run.id: run})
+    counted = state.agent_runs + (run.purpose == "agent")
+    return changed(state, runs={**state.runs, run.id: run}, agent_runs=counted)
 
 
 @_on(ev.RunFinished)
 def _run_finished(state: State, _entry: Entry, event: ev.RunFinished) -> State:
     run = replace(state.runs[event.run], finished=event, ended=state.elapsed)
     state = changed(state, runs={**state.runs, run.id: run})
-    if run.purpose == "agent" and event.outcome != "cancelled":
-        state = changed(state, agent_runs=state.agent_runs + 1)
+    if run.cancel_asked and event.outcome == "cancelled":
+        state = _not_counted(state, run)
     if not run.measured:
         return state
     if not event.green:
@@ -203,7 +206,16 @@ def _run_cancel_asked(state: State, _entry: Entry, event: ev.RunCancelAsked) -> 
 
 @_on(ev.RunLost)
 def _run_lost(state: State, _entry: Entry, event: ev.RunLost) -> State:
-    return changed(state, runs={**state.runs, event.run: replace(state.runs[event.run], lost=True)})
+    run = state.runs[event.run]
+    if event.why or run.cancel_asked:
+        state = _not_counted(state, run)
+    return changed(state, runs={**state.runs, event.run: replace(run, lost=True)})
+
+
+def _not_counted(state: State, run: Run) -> State:
+    """What a human ended, or what was never made, does not cost the agent a run. What it ends by
+    itself does: progress had told it how the test goes."""
+    return changed(state, agent_runs=state.agent_runs - (run.purpose == "agent" and not run.lost))
 
 
 # --- writes -------------------------------------------------------------------------------------
@@ -336,7 +348,7 @@ def _unknown_confirmed(state: State, _entry: Entry, event: ev.UnknownConfirmed) 
 
 @_on(ev.SessionOpened)
 def _session_opened(state: State, _entry: Entry, event: ev.SessionOpened) -> State:
-    return changed(state, tiers=state.tiers | {event.tier})
+    return changed(state, tiers=state.tiers | {event.tier}, remarks=state.remarks + 1)
 
 
 @_on(ev.CallRefused)
@@ -353,6 +365,7 @@ def _refusals_repeated(state: State, entry: Entry, _event: ev.RefusalsRepeated) 
 
 @_on(ev.Reported)
 def _reported(state: State, entry: Entry, event: ev.Reported) -> State:
+    state = changed(state, remarks=state.remarks + 1)
     if event.kind == "done":
         return changed(state, done=True)
     noted = Unknown(event.unknown, event.text, entry.actor)

@@ -15,7 +15,7 @@ from typing import Any
 from spike_mcp.core import events as ev
 from spike_mcp.core import mapping, timing
 from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
-from spike_mcp.core.decide import Observation, Refused
+from spike_mcp.core.decide import Observation, Refused, rows_spent
 from spike_mcp.core.model import Feedback, State
 from spike_mcp.core.model import Run as RunState
 from spike_mcp.core.requests import (
@@ -45,6 +45,9 @@ FLUSH_SECONDS = 10.0
 
 EVERY_TOOL = "*"
 """Tool of a `refusals_repeated` row that counts calls of all tools: the call limit is spent."""
+
+LATE_ROWS = 200
+"""Rows for counted refusals that may still follow once the call limit is spent; then none."""
 
 _MAX_MESSAGE = 600
 _READS = (ListFiles, ReadFile, SearchFiles)
@@ -182,6 +185,8 @@ class AgentDesk:
     def _open_session(self, tx: Transaction) -> None:
         if self._opened or not tx.state.started or tx.state.verdict or tx.state.killed:
             return
+        if rows_spent(tx.state, self.spike.contract.budgets):
+            return  # nothing but status is answered to this session, and no row is left for it
         tx.append(Actor.AGENT, ev.SessionOpened(self.session, self.tier, self.client[:200]))
         self._opened = True
 
@@ -334,7 +339,7 @@ class AgentDesk:
         tool, code = name[:80], answer.code.value
         about = problem.keys if isinstance(problem, writes.Resubmitted) else ()
         found = self._repeats
-        spent = tx.state.refusals >= self.spike.contract.budgets.max_refusals
+        spent = rows_spent(tx.state, self.spike.contract.budgets)
         if spent or (not about and (found.tool, found.code) == (tool, code)):
             # Whatever is called in turn after the last row: a call is no row of its own any more.
             key = (EVERY_TOOL if spent else tool, code)
@@ -351,7 +356,8 @@ class AgentDesk:
         if not found.counts or (due_only and time.monotonic() - found.since < FLUSH_SECONDS):
             return
         rows = [ev.RefusalsRepeated(*key, count) for key, count in found.counts.items()]
-        tx.append(Actor.AGENT, *rows)
+        if tx.state.refusals < self.spike.contract.budgets.max_refusals + LATE_ROWS:
+            tx.append(Actor.AGENT, *rows)
         self._repeats = _Repeats(found.tool, found.code, time.monotonic())
 
     @property

@@ -164,10 +164,11 @@ def _finish_now(tx: Transaction, run: str, result: RunResult) -> ev.RunFinished:
 
 def abandon(spike: Spike, ticket: Ticket) -> None:
     """The run could not be made (no sandbox, no memory): release the claim."""
-    owe(spike, ticket.run, lambda: ev.RunLost(ticket.run))
+    row = ev.RunLost(ticket.run, "not_made")
+    owe(spike, ticket.run, lambda: row)
     with transaction(spike, human=False) as tx:
         if tx.state.runs[ticket.run] in tx.state.open_runs:
-            tx.append(Actor.HOST, ev.RunLost(ticket.run))
+            tx.append(Actor.HOST, row)
     pay(spike, ticket.run)
 
 
@@ -227,4 +228,4 @@ def drop_agent_run(tx: Transaction) -> None:
     """
     for run in tx.state.open_runs:
         if run.purpose == "agent":
-            tx.append(Actor.HOST, ev.RunLost(run.id))
+            tx.append(Actor.HOST, ev.RunLost(run.id, "human"))

@@ -27,6 +27,9 @@ from spike_mcp.session.transaction import Transaction
 WriteRequest = ApplyPatch | EditFile | WriteFile | RevertPatch | Apply
 
 _MAX_NAMED = 5
+_BLOCK = 4096
+_REGION_BYTES = 128
+"""What a region adds to an outcome row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,10 @@ def plan(spike: Spike, request: WriteRequest) -> Plan:
     after = mapping.pending_after(spike.state, rows)
     adds = after > mapping.pending_count(spike.state)
     if is_revert:
-        # Taking the middle out of a hunk can leave two: that adds nothing to be read.
-        adds = adds and _writes_regions(spike, files)
+        # Taking the middle out of a hunk can leave two: that adds nothing to be read. Taking back
+        # what took something back does, however few hunks there are: after the cut-off such
+        # patches would be a way to go on choosing between versions.
+        adds = _writes_regions(spike, files)
     notes = tuple(note for p in placed for note in p.notes)
     return Plan(files, notes, resubmits, None, (), after, adds, is_revert)
 
@@ -309,7 +314,7 @@ def perform(tx: Transaction, request: WriteRequest, done: Plan, actor: Actor) ->
     spike, state = tx.spike, tx.state
     patch_id = f"P{state.issued_patches + 1}"
     rows = save_blobs(spike, done.files)
-    stored = sum(len(f.after or b"") for f in done.files)
+    stored = _stored(done)
     reverts = request.patch_id if isinstance(request, RevertPatch) else ""
     intent = ev.PatchStarted(
         patch_id, request.tool, request.rationale, rows, reverts=reverts, stored=stored
@@ -331,13 +336,36 @@ def perform(tx: Transaction, request: WriteRequest, done: Plan, actor: Actor) ->
         resubmits=done.resubmits,
         reverts=reverts,
     )
-    commit(tx, done.files, lambda: tx.append(actor, outcome), patch_id)
+    went_on = _went_on(tx, done) if actor is Actor.AGENT else ()
+    commit(tx, done.files, lambda: tx.append(actor, outcome, *went_on), patch_id)
     with suppress(Problem):  # the patch stands; the next transaction writes the row too
         tx.end_backlog()
     hunks = tuple(
         h for h in mapping.span_hunks(tx.state) if any(h.path == f.path for f in done.files)
     )
     return Outcome(patch_id, hunks, mapping.pending_count(tx.state), lapsed)
+
+
+def _went_on(tx: Transaction, done: Plan) -> tuple[ev.BacklogEnded, ...]:
+    """The end of a backlog by the agent's own doing. Who writes on has not waited for the human,
+    so the attempt's clock did not stand; for who makes room by a revert it did, once."""
+    if tx.state.backlog_since is None:
+        return ()
+    if not done.is_revert or done.adds_hunk:
+        return (ev.BacklogEnded(done.pending_after, counted=True),)
+    if done.pending_after >= tx.spike.contract.budgets.max_pending:
+        return ()
+    return (ev.BacklogEnded(done.pending_after, counted=tx.state.relieved_itself),)
+
+
+def _stored(done: Plan) -> int:
+    """Bytes that a write takes for ever: its new contents and its two rows, in whole blocks.
+
+    A file of one byte written over and over fills a disk as well as a long one.
+    """
+    regions = sum(len(f.regions) for f in done.files)
+    sizes = [regions * _REGION_BYTES, *(len(f.after or b"") for f in done.files)]
+    return sum(max(_BLOCK, size) for size in sizes)
 
 
 def _taken_out(spike: Spike, keys: Iterable[str], patch_id: str) -> list[tuple[str, str]]:

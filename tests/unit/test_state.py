@@ -147,13 +147,17 @@ def test_the_last_measurement_of_a_tree_says_whether_it_is_green() -> None:
     assert story.state.was_green("T", by=story.elapsed)
 
 
-def test_only_the_agents_own_finished_runs_count() -> None:
+def test_only_the_agents_own_runs_count_and_none_that_the_human_ended() -> None:
     story = Story().start()
     for number, purpose in enumerate(("agent", "human", "scoring", "reproduce")):
         story.add(*run(number, purpose, "T", "failed"))
-    story.add(*run(7, "agent", "T", "cancelled"))
-    story.add(ev.RunStarted("R8", "agent", "T", ("boot", 1, 2)), ev.RunLost("R8"))
+    began, ended = run(7, "agent", "T", "cancelled")
+    story.add(began, ev.RunCancelAsked("R7"), ended)
+    story.add(ev.RunStarted("R8", "agent", "T", ("boot", 1, 2)), ev.RunLost("R8", "human"))
     assert story.state.agent_runs == 1
+    story.add(*run(9, "agent", "T", "cancelled"))
+    story.add(ev.RunStarted("R10", "agent", "T", ("boot", 1, 2)), ev.RunLost("R10"))
+    assert story.state.agent_runs == 3
     assert story.state.open_run is None
 
 
