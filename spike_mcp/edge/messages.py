@@ -93,7 +93,7 @@ REFUSALS: dict[Refusal, Message] = {
     ),
     Refusal.PATH_INVALID: Message(
         "the path is not a plain path of this repository",
-        "give it relative to the repository's top, as spike_list_files prints it",
+        "give it relative to the repository's top, such as src/a.py",
     ),
     Refusal.SYMLINK_IN_PATH: Message(
         "the path goes through a symbolic link", "name the real file instead"
@@ -291,12 +291,42 @@ REASONS: dict[Reason, Message] = {
     Reason.UNCLASSIFIED: Message("no rule fits this end; it does not count as shown"),
 }
 
+FOR_PEOPLE: dict[Refusal, str] = {
+    Refusal.BUDGET_SPENT: "`spike verdict` prints how it ended",
+    Refusal.NOT_STARTED: "`spike start` comes first",
+    Refusal.LEDGER_DAMAGED: "`spike verify` shows where; nothing can ship from this spike",
+    Refusal.SEAL_BROKEN: "nothing can ship from a spike whose judge was changed; `spike check` "
+    "names it, `spike verdict --final` writes the verdict",
+    Refusal.WORKTREE_TAMPERED: "work/'s .git file and its branch must stay as they were made; "
+    "`spike check` names what moved",
+    Refusal.OUT_OF_BAND_CHANGE: "`spike restore --all` puts the recorded bytes back, or "
+    "`spike restore PATH`",
+    Refusal.RUN_IN_PROGRESS: "wait for it, `spike watch` shows its end",
+    Refusal.WRITES_CLOSED: "decide what is there: `spike review`, then `spike verdict`",
+    Refusal.CHECKPOINT_OVER: "`spike verdict` judges what is there; `spike checkpoint extend "
+    "attempt` lets it run on, on the record (PARK is the best that can follow)",
+    Refusal.CHECKPOINT_CLOSED: "`spike checkpoint start attempt` resumes it",
+    Refusal.REVIEW_BACKLOG: "decide some of them first: `spike review`",
+    Refusal.TAG_UNRELATED: "if none fits, the hunk is out of scope: `spike reject HUNK`",
+    Refusal.TAG_MISSING: 'say in a sentence how this hunk serves the hypothesis: --tag "..."',
+    Refusal.RESUBMITTED: "read the reason again; applied once more it goes to the review, marked",
+}
+"""What the command line says instead of a hint that speaks to the agent about its human."""
+
 MESSAGES: Mapping[type[StrEnum], Mapping[Any, Message]] = {
     Refusal: REFUSALS,
     Usage: USAGES,
     Reason: REASONS,
 }
 """By enum, since equal words mean other things as refusal and as reason (`ledger_damaged`)."""
+
+
+def hint_for_people(code: StrEnum, hint: str) -> str:
+    """`hint`, unless it speaks to an agent: then what a person does, "" where that is nothing."""
+    speaks_to_agent = "the human" in hint or "spike_" in hint or "(r)" in hint
+    if isinstance(code, Refusal) and (not hint or speaks_to_agent or code is Refusal.TAG_MISSING):
+        return FOR_PEOPLE.get(code, "" if speaks_to_agent else hint)
+    return hint
 
 
 def message_of(code: Refusal | Usage | Reason) -> Message:

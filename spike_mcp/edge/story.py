@@ -215,7 +215,9 @@ def _accepted(event: ev.WithdrawalAccepted, state: State) -> Told:
 @_on(ev.HunkRejected)
 def _rejected(event: ev.HunkRejected, _state: State) -> Told:
     reason = f": {_quoted(event.reason)}" if event.reason else ""
-    return Told("decisions", f"rejected {safe_line(event.target)}{reason}", "bad")
+    # A reject without regions takes nothing out: it puts approved bytes back that had gone.
+    verb, tone = ("rejected", "bad") if event.regions else ("put back", "good")
+    return Told("decisions", f"{verb} {safe_line(event.target)}{reason}", tone)
 
 
 @_on(ev.Undone)
@@ -225,7 +227,7 @@ def _undone(event: ev.Undone, _state: State) -> Told:
 
 @_on(ev.Commented)
 def _commented(event: ev.Commented, state: State) -> Told:
-    return Told("decisions", f"on {_name(event.hunk, state)}: {_quoted(event.text)}")
+    return Told("decisions", f"comment on {_name(event.hunk, state)}: {_quoted(event.text)}")
 
 
 @_on(ev.Restored)

@@ -7,13 +7,14 @@ is no UTF-8 shows as `<dcXX>`, XX being the byte: the same form as every other c
 from spike_mcp.core import unsafe
 from spike_mcp.core.next_actions import next_action
 from spike_mcp.core.unsafe import lookalikes
-from spike_mcp.edge.messages import MESSAGES, Message, message_of
+from spike_mcp.edge.messages import MESSAGES, Message, hint_for_people, message_of
 
 __all__ = [
     "MESSAGES",
     "Message",
     "count_hidden",
     "hidden_note",
+    "hint_for_people",
     "lookalikes",
     "message_of",
     "next_action",

@@ -42,8 +42,8 @@ def _guarded(words: list[str], out: Out) -> int:
     try:
         return _dispatch(words, out)
     except Problem as problem:
-        code, message, hint = problem.code.value, problem.message, problem.hint
-        out.failure(code, message, hint or default_hint(problem))
+        code, message = problem.code.value, problem.message
+        out.failure(code, message, _for_people(problem))
         return failures.exit_of(problem)
     except (KeyboardInterrupt, failures.Interrupted) as signal:
         number = signal.number if isinstance(signal, failures.Interrupted) else 2
@@ -61,12 +61,12 @@ def _guarded(words: list[str], out: Out) -> int:
         return Exit.INTERNAL
 
 
-def default_hint(problem: Problem) -> str:
-    """What to do about a problem that does not say it itself; "" if that is for the agent only."""
-    from spike_mcp.edge.text import message_of
+def _for_people(problem: Problem) -> str:
+    """What a person does about a problem, whether it says so itself or not; "" = nothing."""
+    from spike_mcp.edge.text import hint_for_people, message_of
 
-    hint = message_of(problem.code).hint
-    return "" if "spike_" in hint else hint
+    said = hint_for_people(problem.code, problem.hint)
+    return said or hint_for_people(problem.code, message_of(problem.code).hint)
 
 
 def _dispatch(words: list[str], out: Out) -> int:

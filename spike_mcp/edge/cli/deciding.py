@@ -60,10 +60,21 @@ def _approve(context: Context) -> Answer:
 def _pending_left(spike: Spike) -> tuple[int, Line]:
     """How many hunks still wait, and the line that says so with the next command."""
     from spike_mcp.core import mapping
+    from spike_mcp.core.hunks import short_ids
 
-    left = mapping.pending_count(spike.state)
-    ready = "; next: spike verdict" if spike.state.approvals else ""
-    more = f"{count(left, 'hunk')} pending" if left else f"nothing pending{ready}"
+    state = spike.state
+    left = mapping.pending_count(state)
+    gone = len(mapping.withdrawn_groups(state))
+    if left:
+        first = next(h for h in mapping.span_hunks(state) if mapping.is_pending(state, h))
+        name = short_ids([first.id], state.hunk_ids)[first.id]
+        more = f"{count(left, 'hunk')} pending; next: spike show {name}"
+    elif gone:
+        more = f"{count(gone, 'withdrawn hunk')} to decide; next: spike map"
+    elif state.approvals:
+        more = "nothing pending; next: spike verdict"
+    else:
+        more = "nothing pending"
     return left, [(more, "dim")]
 
 
@@ -105,7 +116,7 @@ def _reject(context: Context) -> Answer:
         verb = "stands" if len(done.revived) == 1 else "stand"
         lines.append(f"{count(len(done.revived), 'earlier approval')} {verb} again")
     left, more = _pending_left(spike)
-    told: Line = [("the agent will be told; `spike undo` restores it", "dim")]
+    told: Line = [("the agent will be told; `spike undo` takes this back", "dim")]
     data = {
         "decision": done.decision,
         "rejected": done.target,
@@ -142,13 +153,18 @@ def _recut(
 
 
 def _undo(context: Context) -> Answer:
+    from spike_mcp.edge.story import tell
     from spike_mcp.session import rejecting
 
     spike = context.spike()
     done = rejecting.undo(spike, signer=context.signer(spike))
-    where = f" in {', '.join(done.paths)}" if done.paths else ""
+    was = next(each.event for each in spike.state.decisions if each.id == done.target)
+    told = tell(was, spike.state)
     data = {"decision": done.decision, "undone": done.target, "paths": list(done.paths)}
-    return Answer(data, [f"undone: decision {done.target}{where}"])
+    line: Line = [("took back ", "yellow"), f"{done.target}: {told.text if told else was.NAME}"]
+    back = [f"the bytes are back in {', '.join(done.paths)}"] if done.paths else []
+    _left, more = _pending_left(spike)
+    return Answer(data, [line, *back], after=[more])
 
 
 def _comment_options(parser: Parser) -> None:

@@ -93,11 +93,17 @@ def _run(context: Context) -> int:
 
 
 def _config_options(parser: Parser) -> None:
-    parser.add_argument("client", metavar="CLIENT", help="claude, codex, gemini, qwen, ...")
+    parser.add_argument(
+        "client", nargs="?", default="", metavar="CLIENT", help="claude, codex, gemini, qwen, ..."
+    )
     parser.switch("--write", "put the files under <root>/agent/ instead of printing them")
 
 
 def _config(context: Context) -> Answer:
+    if not context.args.client:
+        from spike_mcp.edge.clients import CLIENTS
+
+        raise Problem(Usage.USAGE, "CLIENT is missing", f"there are {', '.join(CLIENTS)}")
     spike = context.spike()
     found = part("client-config")(spike, context.args.client, write=context.args.write)
     return Answer(found.data, found.lines)
@@ -207,9 +213,13 @@ def write_reports(spike: Spike, out: Out) -> None:
 
 def _demo_options(parser: Parser) -> None:
     parser.add_argument(
-        "example", nargs="?", default="retry-after", metavar="EXAMPLE", help="retry-after"
+        "example",
+        nargs="?",
+        default="retry-after",
+        metavar="EXAMPLE",
+        help="retry-after (the default) or invoice-rounding",
     )
-    parser.value("--keep", "DIR", "play it in this directory")
+    parser.value("--keep", "DIR", "play it in this directory, new or empty")
 
 
 def _demo(context: Context) -> int:
@@ -290,6 +300,9 @@ Plays the whole story on a bundled example: a real worktree, a real server, a sc
 tries to cheat and then fixes the bug, approvals through this command, a verdict of SHIP.
 """,
         options=_demo_options,
-        examples=(("spike demo", "takes less than a minute"),),
+        examples=(
+            ("spike demo", "about a minute"),
+            ("spike demo invoice-rounding", "the smaller one"),
+        ),
     ),
 }

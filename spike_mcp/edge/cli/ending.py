@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spike_mcp.core.codes import Exit, Problem, Usage
+from spike_mcp.core.layout import JUDGE, VERDICT
 from spike_mcp.edge.cli.context import Context
 from spike_mcp.edge.cli.elsewhere import write_reports
 from spike_mcp.edge.cli.find import is_spike
+from spike_mcp.edge.cli.layout import count
 from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.parser import Parser
 from spike_mcp.edge.cli.verbs import Command
 
 if TYPE_CHECKING:
     from spike_mcp.core.events import RunFinished
+    from spike_mcp.session.ending import VerifyResult
     from spike_mcp.session.judging import CheckResult
 
 # --- check --------------------------------------------------------------------------------------
@@ -31,7 +34,7 @@ def _check(context: Context) -> Answer:
         {"code": r.code, "path": r.path, "hunk": r.hunk, "detail": r.detail} for r in found.reasons
     ]
     data = {"decision": found.decision, "reasons": reasons}
-    return Answer(data, _check_lines(found), found.exit)
+    return Answer(data, _check_lines(found), found.exit, after=_check_next(found))
 
 
 def _check_lines(found: CheckResult) -> Iterator[Line]:
@@ -45,6 +48,14 @@ def _check_lines(found: CheckResult) -> Iterator[Line]:
     for reason in found.reasons:
         what = " ".join(part for part in (reason.hunk, reason.path, reason.detail) if part)
         yield f"  {reason.code}  {what}".rstrip()
+
+
+def _check_next(found: CheckResult) -> list[Line]:
+    if found.decision == "explained":
+        return [[("next: spike verdict", "dim")]]
+    if found.decision == "unexplained":
+        return [[("next: spike map, spike review", "dim")]]
+    return []
 
 
 # --- test ---------------------------------------------------------------------------------------
@@ -86,8 +97,8 @@ def _test_lines(
     word: tuple[str, str] = (
         ("green", "green") if row.green else (f"not green: {row.outcome}", "red")
     )
-    where = "the worktree" if tree else "baseline and approved hunks"
-    yield [word, f"  on {where}, {row.seconds:.1f} s, evidence: {row.evidence}"]
+    where = "the worktree as it is" if tree else "the baseline with the approved hunks"
+    yield [word, f" on {where}; {row.seconds:.1f} s, evidence {row.evidence}"]
     if row.note:
         yield f"note: {row.note}"
 
@@ -126,12 +137,14 @@ def _ship(context: Context) -> Answer:
         "patch": str(done.patch),
         "merge_hint": done.merge_hint,
     }
+    merge, _, instead = done.merge_hint.partition("   (or: ")
     lines: list[Line] = [
         [("shipped ", "green"), f"{done.commit} on {done.branch}"],
         f"patch:  {done.patch}",
-        f"merge:  {done.merge_hint}",
+        f"merge:  {merge}",
+        *([f"    or  {instead.removesuffix(')')}"] if instead else []),
     ]
-    return Answer(data, lines)
+    return Answer(data, lines, after=["then: spike report > spike.md, spike rm"])
 
 
 def _kill_options(parser: Parser) -> None:
@@ -159,9 +172,9 @@ def _kill_lines(data: dict[str, Any], *, note: bool) -> Iterator[Line]:
         yield [("closed: ", "bold"), f"{data['decision']} {data['reason']}"]
     yield from (f"  removed {text}" for text in data["removed"])
     yield from (f"  left alone: {text}" for text in data["kept"])
-    yield "ledger and verdict are kept; `spike report` makes the page, `spike rm` archives them"
     if not note:
-        yield "nothing was noted: say in the report what the assistant missed"
+        yield "no note was given (--note): say in the ticket what the assistant missed"
+    yield "ledger and verdict are kept; next: spike report > spike.md, then spike rm"
 
 
 # --- verify -------------------------------------------------------------------------------------
@@ -183,29 +196,36 @@ def _verify(context: Context) -> Answer:
         "verdict": found.decision,
         "root": str(root),
     }
-    lines = _verify_lines(found.ok, found.findings, found.rows, found.decision)
+    lines = _verify_lines(root, found)
     return Answer(data, lines, Exit.OK if found.ok else Exit.TAMPERED)
 
 
 def _verified_root(context: Context) -> Path:
     if not context.args.dir:
         return context.root()
-    if not is_spike(context.args.dir):
-        raise Problem(
-            Usage.SPIKE_NOT_FOUND,
-            f"there is no judge with a ledger in {context.args.dir}",
-            "name the directory that holds judge/ and verdict/",
-        )
-    return Path(os.path.abspath(context.args.dir))
+    given = os.path.abspath(context.args.dir)
+    for root in (given, os.path.dirname(given)):
+        if is_spike(root) and (root == given or os.path.basename(given) in (JUDGE, VERDICT)):
+            return Path(root)
+    unpack = "unpack it first (tar -xzf), then " if given.endswith(".tar.gz") else ""
+    raise Problem(
+        Usage.SPIKE_NOT_FOUND,
+        f"there is no judge with a ledger in {context.args.dir}",
+        f"{unpack}name the directory that holds judge/ and verdict/",
+    )
 
 
-def _verify_lines(ok: bool, findings: Sequence[str], rows: int, decision: str) -> Iterator[Line]:
-    if ok:
-        verdict = f"verdict {decision}" if decision else "no verdict yet"
-        yield [("verified", "green"), f": {rows} rows, seals, signatures, map; {verdict}"]
+def _verify_lines(root: Path, found: VerifyResult) -> Iterator[Line]:
+    if found.ok:
+        from spike_mcp.session.spike import Spike
+
+        signed = "signatures" if Spike(root).created.approval_key else "no signatures to check"
+        verdict = f"verdict {found.decision}" if found.decision else "no verdict yet"
+        rows = f"a chain of {count(found.rows, 'row')}"
+        yield [("verified", "green"), f": {rows}, seals, map, {signed}; {verdict}"]
         return
     yield [("does not hold:", "alarm")]
-    yield from (f"  {text}" for text in findings)
+    yield from (f"  {text}" for text in found.findings)
 
 
 COMMANDS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from spike_mcp.core.codes import ChangeKind
 from spike_mcp.core.hunks import Hunk, Region, ViewLine, split_lines
-from spike_mcp.edge.cli.layout import wrap
+from spike_mcp.edge.cli.layout import folded, wrap
 from spike_mcp.edge.cli.out import Line, Part
 from spike_mcp.edge.present import KIND_WORDS
 from spike_mcp.edge.shown import LineText, ShownHunk, flag_names, line_text, notes_of, tail_words
@@ -126,14 +126,14 @@ def hunk_lines(
         yield [(first, style)]
         for line in rest:
             yield [(f"  {line}", style)]
-    yield from body_lines(ShownHunk(each))
+    yield from body_lines(ShownHunk(each), width)
 
 
 def _before(each: MapHunk, current: HunkMap, *, reason: bool) -> Iterator[tuple[str, str]]:
     if each.tag:
         yield f'tag: "{safe_line(each.tag)}"', ""
     for note in notes_of(each, current):
-        yield note.text, _NOTE_STYLES.get(note.kind, "dim")
+        yield note.line, _NOTE_STYLES.get(note.kind, "dim")
     names = flag_names([each])
     if names:
         acks = " ".join(f"--ack {name}" for name in names)
@@ -155,8 +155,12 @@ def _title(each: MapHunk) -> Line:
     ]
 
 
-def body_lines(shown: ShownHunk) -> Iterator[Line]:
-    """Header and lines, numbered, marked, with what can't be seen made visible."""
+def body_lines(shown: ShownHunk, width: int = 0) -> Iterator[Line]:
+    """Header and lines, numbered, marked, with what can't be seen made visible.
+
+    A line longer than `width` goes on below itself, behind a mark: what a terminal would put at
+    the left edge could be taken for a line of its own.
+    """
     if shown.each.hunk.header:
         yield [(shown.each.hunk.header, "cyan")]
     if not shown.lines:
@@ -164,7 +168,7 @@ def body_lines(shown: ShownHunk) -> Iterator[Line]:
         return
     size = len(str(max(max(line.old_no or 0, line.new_no or 0) for line in shown.lines)))
     for index, line in enumerate(shown.lines):
-        yield _numbered(shown, index, line, size)
+        yield from folded(_numbered(shown, index, line, size), width, 2 * size + 6)
     if shown.is_crlf:
         yield [("lines end in CR LF", "dim")]
     if shown.mixed:
@@ -207,7 +211,7 @@ def _tail(text: LineText, *, odd: bool, changed: bool) -> list[Part]:
     return [(blanks, "reverse"), (f"  <- {said}" if said else "", "yellow")]
 
 
-def withdrawn_lines(spike: Spike, entry: Withdrawn) -> Iterator[Line]:
+def withdrawn_lines(spike: Spike, entry: Withdrawn, width: int = 0) -> Iterator[Line]:
     """What was approved and is gone, and the two ways to decide it."""
     yield [(entry.short, "bold"), f"  {safe_line(entry.path, 300)}  ", ("withdrawn", "yellow")]
     yield f'approved as "{safe_line(entry.tag)}", then taken out by the agent:'
@@ -215,7 +219,8 @@ def withdrawn_lines(spike: Spike, entry: Withdrawn) -> Iterator[Line]:
     for line in _approved_lines(regions):
         text = line_text(line.text)
         style = "green" if line.sign == "+" else "red"
-        yield [(f"  {line.sign} {_tabs(text.body)}", style), *_tail(text, odd=False, changed=True)]
+        tail = _tail(text, odd=False, changed=True)
+        yield from folded([(f"  {line.sign} {_tabs(text.body)}", style), *tail], width, 4)
     yield f"let it go: spike approve --withdrawn {entry.short}"
     yield f"put it back: spike reject {entry.short}"
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from spike_mcp.core.unsafe import visible
+
+if TYPE_CHECKING:
+    from spike_mcp.edge.cli.out import Part
 
 NARROWEST = 40
 """Columns below which nothing is made narrower: the terminal wraps then."""
@@ -78,6 +82,29 @@ def wrap(text: str, limit: int) -> list[str]:
         else:
             current = longer
     return [*lines, current] if current or not lines else lines
+
+
+def folded(parts: Sequence[Part], limit: int, indent: int) -> Iterator[list[Part]]:
+    """One line of styled parts as lines of at most `limit` columns; 0 = no limit.
+
+    What goes on stands `indent` columns in, behind an arrow at its left.
+    """
+    room = limit - indent
+    if limit <= 0 or room < 8:
+        yield list(parts)
+        return
+    line: list[Part] = []
+    used = 0
+    for text, style in ((p, "") if isinstance(p, str) else p for p in parts):
+        kept = ""
+        for char in one_line(text):
+            if used + _char_width(char) > limit:
+                yield [*line, (kept, style)]
+                line, kept, used = [(f"{'↳ ':>{indent}}", "dim")], "", indent
+            kept += char
+            used += _char_width(char)
+        line.append((kept, style))
+    yield line
 
 
 def labelled(pairs: Iterable[tuple[str, str]], limit: int, indent: int = 2) -> Iterator[str]:

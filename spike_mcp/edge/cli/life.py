@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spike_mcp.session.starting import StartResult
 
 _NAMED = 12
+_STEPS = ("setup", "reproduce")
 
 
 def _start_options(parser: Parser) -> None:
@@ -112,7 +113,28 @@ def _checkpoint(context: Context) -> Answer:
         "overruled": done.overruled,
         "message": done.message,
     }
-    return Answer(data, [done.message], _checkpoint_exit(done))
+    word = "" if done.met is None else ": met" if done.met else ": not met"
+    said = done.message if done.over or done.overruled else f"{done.message}{word}"
+    return Answer(data, [said], _checkpoint_exit(done), after=_after_checkpoint(done))
+
+
+_NEXT = {
+    ("start", "setup"): "spike checkpoint stop setup (runs the setup command, seals what it made)",
+    ("stop", "setup"): "spike checkpoint start reproduce",
+    ("start", "reproduce"): "spike checkpoint stop reproduce (runs the test twice)",
+    ("stop", "reproduce"): "spike run --client NAME, or spike client-config NAME",
+    ("start", "attempt"): "the agent may write until it ends or `spike checkpoint stop attempt`",
+    ("stop", "attempt"): "spike review, spike verdict",
+    ("start", "verify"): "spike verdict",
+    ("stop", "verify"): "spike verdict",
+}
+
+
+def _after_checkpoint(done: CheckpointResult) -> list[Line]:
+    """The step that follows; none where this one did not go as it should."""
+    missed = done.over or done.overruled or (done.met is False and done.name in _STEPS)
+    found = "" if missed else _NEXT.get((done.action, done.name), "")
+    return [[(f"next: {found}", "dim")]] if found else []
 
 
 def _checkpoint_exit(done: CheckpointResult) -> Exit:

@@ -9,11 +9,12 @@ from spike_mcp.core import events as ev
 from spike_mcp.core.model import Entry, State
 from spike_mcp.core.rows import Row
 from spike_mcp.core.state import evolve
-from spike_mcp.edge.cli.layout import clip, clock
+from spike_mcp.edge.cli.layout import clock, wrap
 from spike_mcp.edge.cli.out import Line
 from spike_mcp.edge.story import tell
 from spike_mcp.edge.text import safe_line
 
+_NARROWEST = 24
 _TONES = {"good": "green", "bad": "red", "ask": "yellow"}
 
 
@@ -35,6 +36,7 @@ def told_rows(rows: Iterable[Row]) -> Iterator[Told]:
             event = ev.decode(row.event, row.fields)
             state = evolve(state, Entry(row.seq, row.reading, row.actor, event))
             told = tell(event, state)
+            text = _prepares(event)
             if told is not None:
                 text, tone = told.text, told.tone
         except (KeyError, TypeError, ValueError):
@@ -42,16 +44,32 @@ def told_rows(rows: Iterable[Row]) -> Iterator[Told]:
         yield Told(row, state.elapsed if state.started else None, text, tone)
 
 
+def _prepares(event: ev.Event) -> str:
+    """What a row is for that a timeline leaves out: the ledger's listing leaves out nothing."""
+    match event:
+        case ev.PatchStarted():
+            return f"{event.patch} is about to be written"
+        case ev.RejectStarted():
+            return f"{event.decision} is about to change files"
+        case ev.FeedbackDelivered():
+            return "the agent was told what the human decided"
+    return ""
+
+
 def _plain(fields: Mapping[str, Any]) -> str:
     found = [f"{name}={value}" for name, value in fields.items() if isinstance(value, str | int)]
     return safe_line(" ".join(found), 200)
 
 
-def row_line(told: Told, width: int) -> Line:
-    """`  12   3:04  agent        patch_applied        P1 ...`, cut to the terminal."""
+def row_lines(told: Told, width: int) -> Iterator[Line]:
+    """`  12   3:04  agent        patch_applied       P1 ...`; long texts go on below."""
     when = "-" if told.elapsed is None else clock(told.elapsed)
     row = told.row
     head = f"{row.seq:>4}  {when:>6}  {row.actor.value:<11}  "
-    words = f"{safe_line(row.event, 40):<19}  {told.text}".rstrip()
-    room = width - len(head) if width else 0
-    return [(head, "dim"), (clip(words, room), _TONES.get(told.tone, ""))]
+    event = f"{safe_line(row.event, 40):<18}  "
+    beside = len(head) + len(event)
+    style = _TONES.get(told.tone, "")
+    first, *rest = wrap(told.text, max(width - beside, _NARROWEST) if width else 0)
+    yield [(head, "dim"), (f"{event}{first}".rstrip(), style)]
+    for line in rest:
+        yield [(f"{' ' * beside}{line}", style)]

@@ -86,8 +86,16 @@ def _show(context: Context) -> Answer:
         else:
             entry = current.find_withdrawn(name)
             data.append(withdrawn_data(spike, entry))
-            lines += withdrawn_lines(spike, entry)
-    return Answer({"hunks": data}, lines)
+            lines += withdrawn_lines(spike, entry, context.out.width)
+    return Answer({"hunks": data}, lines, after=_decide_next(data))
+
+
+def _decide_next(data: list[dict[str, Any]]) -> list[Line]:
+    """What decides the one pending hunk that was shown."""
+    if len(data) != 1 or data[0]["state"] != "pending":
+        return []
+    name = data[0]["id"]
+    return [[(f"next: spike approve {name} --tag TEXT, or spike reject {name}", "dim")]]
 
 
 def _find(current: HunkMap, name: str) -> MapHunk | None:
@@ -132,7 +140,9 @@ def _diff(context: Context) -> Answer:
         *(["approved"] if args.approved else []),
     }
     chosen = [h for h in chosen if not wanted or h.state in wanted]
-    return Answer({"hunks": [hunk_data(h) for h in chosen]}, diff_lines(chosen))
+    none = "nothing is in that state" if current.hunks else "nothing differs from the baseline"
+    after = [] if chosen else [none]
+    return Answer({"hunks": [hunk_data(h) for h in chosen]}, diff_lines(chosen), after=after)
 
 
 def _is_meant(each: MapHunk, names: list[str]) -> bool:
@@ -155,7 +165,7 @@ def _log_options(parser: Parser) -> None:
 
 
 def _log(context: Context) -> Answer:
-    from spike_mcp.edge.cli.log_view import row_line, told_rows
+    from spike_mcp.edge.cli.log_view import row_lines, told_rows
     from spike_mcp.host.files import Blobs
     from spike_mcp.host.ledger import Ledger
 
@@ -170,7 +180,7 @@ def _log(context: Context) -> Answer:
     told = [t for t in told_rows(rows) if not args.event or t.row.event in args.event]
     told = told[-args.last :] if args.last else told
     data: dict[str, Any] = {"rows": [_row_data(t.row) for t in told], "damage": damage}
-    lines: Iterator[Line] = (row_line(t, context.out.width) for t in told)
+    lines: Iterator[Line] = (line for t in told for line in row_lines(t, context.out.width))
     if damage:
         context.out.warn(f"the ledger is damaged: {damage}")
     return Answer(data, lines, Exit.TAMPERED if damage else Exit.OK)

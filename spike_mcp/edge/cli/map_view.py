@@ -83,8 +83,8 @@ def _table(rows: Sequence[Mapping[str, Any]], current: HunkMap, width: int) -> I
                 row["id"] or "-",
                 row["state"].replace("_", " "),
                 "!" if row["flags"] else "",
-                str(row["added"]),
-                str(row["removed"]),
+                str(row["added"]) if row["id"] else "-",
+                str(row["removed"]) if row["id"] else "-",
                 f"{where}:{place}" if place else where,
                 title,
             ]

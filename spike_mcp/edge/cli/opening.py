@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spike_mcp.core.codes import Problem, Usage
 from spike_mcp.edge.cli.context import Context
@@ -14,6 +15,9 @@ from spike_mcp.edge.cli.layout import clip, clock, columns, labelled
 from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.parser import Parser, add_passphrase, positive
 from spike_mcp.edge.cli.verbs import Command
+
+if TYPE_CHECKING:
+    from spike_mcp.session.opening import InitResult
 
 _ISOLATION = ("namespaces", "none")
 _ARGV_RULE = "one value each; repeat the option for more"
@@ -76,15 +80,16 @@ def _init(context: Context) -> Answer:
         "warnings": list(made.warnings),
         "overridden": list(made.overridden),
     }
-    return Answer(data, _init_lines(data, context.out.width))
+    return Answer(data, _init_lines(data, made, context.out.width))
 
 
-def _init_lines(data: Mapping[str, Any], width: int) -> Iterator[Line]:
+def _init_lines(data: Mapping[str, Any], made: InitResult, width: int) -> Iterator[Line]:
     yield [(f"spike {data['spike']} is open", "bold")]
     yield from labelled(
         (
             ("root", data["root"]),
             ("work", f"{data['work']}  (the agent's client runs here)"),
+            ("measured by", shlex.join(made.spike.contract.measurement.argv)),
             ("tag words", "  ".join(data["tag_tokens"])),
             ("fingerprint", data["fingerprint"]),
         ),
@@ -259,13 +264,19 @@ def _list_lines(rows: Sequence[Mapping[str, Any]], context: Context) -> Iterator
                 "-" if ended else clock(row["remaining_seconds"]),
                 "-" if ended else str(row["pending"]),
                 row["verdict"] or row["problem"] or "-",
-                row["root"],
+                _short(row["root"], context.environ.get("HOME", "")),
             ]
         )
     first, *rest = columns(cells, frozenset({2, 3}))
     width = context.out.width
     yield [(clip("  ".join(first), width), "bold")]
     yield from (clip("  ".join(row).rstrip(), width) for row in rest)
+
+
+def _short(root: str, home: str) -> str:
+    """A directory as a shell takes it, `~` for the home."""
+    inside = home.startswith("/") and root.startswith(home.rstrip("/") + "/")
+    return f"~{root[len(home.rstrip('/')) :]}" if inside else root
 
 
 # --- rm -----------------------------------------------------------------------------------------
@@ -280,7 +291,11 @@ def _rm(context: Context) -> Answer:
     root = str(spike.root)
     done = remove(spike)
     archive = str(done.archive)
-    lines: list[Line] = [f"removed {root}", f"judge and verdict are kept in {archive}"]
+    lines: list[Line] = [
+        f"removed {root}",
+        f"judge and verdict are kept in {archive}",
+        "  (tar -xzf unpacks it, spike verify DIR proves it)",
+    ]
     lines += [f"left alone: {text}" for text in done.kept]
     return Answer({"removed": root, "archive": archive, "kept": list(done.kept)}, lines)
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from spike_mcp.core import layout
 from spike_mcp.core.codes import Checkpoint, Exit, Problem
+from spike_mcp.edge.cli import tiers
 from spike_mcp.edge.cli.context import Context
 from spike_mcp.edge.cli.layout import bar, clock, count, labelled
-from spike_mcp.edge.cli.out import Answer, Line
+from spike_mcp.edge.cli.out import Answer, Line, Part
 from spike_mcp.edge.cli.parser import Parser
 from spike_mcp.edge.cli.verbs import Command
 
@@ -103,6 +104,8 @@ def _headline(now: Status) -> Line:
     closing = f"writes stop in {clock(now.writes_close_in)}"
     if now.writes_close_in <= 0:
         closing = "writes have stopped"
+    elif now.done and now.phase == "waiting":
+        closing = "no writes: the agent is done"
     return [name, "  ", phase, "  ", (left, "bold"), "  ", closing]
 
 
@@ -139,7 +142,8 @@ def _facts(now: Status) -> Iterator[tuple[str, str]]:
         word = "green" if last["green"] else last["outcome"].replace("_", " ")
         runs = f"{last['run']} ({last['purpose']}) {word}, {last['seconds']:.1f} s; {runs}"
     yield "test runs", runs
-    yield "approvals", f"strength {now.approval_strength}; agent's writes {now.writer_tier}"
+    yield "approvals", tiers.approvals(now.approval_strength)
+    yield "agent", tiers.writer(now.writer_tier) + ("; it says it is done" if now.done else "")
     for each in now.unknowns:
         mark = "confirmed" if each["confirmed"] else f"spike unknown --confirm {each['number']}"
         yield f"unknown {each['number']}", f"{each['text']}  ({mark})"
@@ -154,17 +158,29 @@ def _next(spike: Spike, now: Status) -> Iterator[Line]:
         yield ["next: ", ("spike start", "bold")]
         return
     if now.out_of_band:
-        outside = f"{count(now.out_of_band, 'path')} changed outside the tools (spike map): "
-        yield [(outside, "red"), ("spike restore --all", "bold")]
-    if now.pending or now.withdrawn:
+        outside = f"{count(now.out_of_band, 'path')} changed outside the tools (spike map)"
+        yield [(outside, "red"), "; next: ", ("spike restore --all", "bold")]
+    elif now.pending or now.withdrawn:
         waiting = count(now.pending + now.withdrawn, "hunk")
         yield [f"next: {waiting} to decide ({_first(spike)}): ", ("spike review", "bold")]
     elif now.phase == "starting":
-        yield ["next: ", ("spike start", "bold"), " (again, once what it named is mended)"]
+        yield ["next: ", *_start_again(spike)]
     elif now.approved:
         yield ["next: ", ("spike verdict", "bold")]
     else:
         yield ["next: the agent writes, ", ("spike watch", "bold"), " rings when a hunk waits"]
+
+
+def _start_again(spike: Spike) -> list[Part]:
+    """Setup and reproduce are not through: what opens the next of them, or ends the spike."""
+    state = spike.state
+    if state.start_failure in ("already_green", "flaky_baseline"):
+        return [("spike kill", "bold"), f" ({state.start_failure}); or spike start, once more"]
+    if not state.manual:
+        return [("spike start", "bold"), " again, once what it named is mended"]
+    name = "reproduce" if state.checkpoints[Checkpoint.SETUP].met else "setup"
+    action = "stop" if state.visit is not None else "start"
+    return [(f"spike checkpoint {action} {name}", "bold")]
 
 
 def _first(spike: Spike) -> str:
@@ -183,9 +199,14 @@ def _first(spike: Spike) -> str:
 
 
 def _after_verdict(spike: Spike, now: Status) -> str:
-    if now.verdict.startswith("SHIP") and spike.state.shipped is None:
-        return "spike ship"
-    return "spike report; a new spike is the only appeal"
+    state = spike.state
+    if now.verdict.startswith("SHIP"):
+        if state.shipped is None:
+            return "spike ship"
+        return f"git merge {state.shipped.branch}, spike report > spike.md, spike rm"
+    if state.killed is None:
+        return "spike kill --note TEXT, spike report > spike.md, spike rm"
+    return "spike report > spike.md, spike rm; a new spike is the only appeal"
 
 
 COMMANDS = {

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spike_mcp.core.codes import Reason
-from spike_mcp.edge.cli.layout import count, labelled
+from spike_mcp.edge.cli import tiers
+from spike_mcp.edge.cli.layout import count, labelled, wrap
 from spike_mcp.edge.cli.out import Line
 from spike_mcp.edge.text import message_of
 
@@ -30,7 +31,9 @@ def verdict_lines(data: Mapping[str, Any], width: int) -> Iterator[Line]:
         yield from labelled(_facts(data), width)
     yield ""
     if written:
-        yield ["next: ", data["next_action"]]
+        first, *rest = wrap(data["next_action"], width - 6 if width else 0)
+        yield ["next: ", first]
+        yield from (f"      {line}" for line in rest)
         return
     yield [("not final, nothing was written.", "bold"), " What could still be done:"]
     yield from (f"  - {text}" for text in data["todo"])
@@ -56,8 +59,15 @@ def _details(data: Mapping[str, Any]) -> Iterator[Line]:
     for key in ("damage", "note"):
         if data.get(key):
             yield f"  - {data[key]}"
-    yield from (f"  - control: {text}" for text in data.get("negative_controls", ()))
+    yield from (f"  - negative control: {text}" for text in data.get("negative_controls", ()))
     yield from (f"  - hidden: {text}" for text in data.get("hidden", ()))
+
+
+def _evidence(data: Mapping[str, Any]) -> str:
+    """What the clean run proved, and in what it ran."""
+    kind, isolation = str(data["evidence"]), str(data["isolation"])
+    proof = "no clean run was made" if kind == "none" else f"{kind}"
+    return f"{proof}; sandbox: {isolation}"
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -66,8 +76,9 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "time", f"{spent:.1f} of {total:g} min{over}"
     size = f"{data['patch_lines']}/{data['max_lines']} lines" if "max_lines" in data else ""
     yield "change", f"{count(len(data['hunks']), 'hunk')}, {size}"
-    yield "proof", f"evidence {data['evidence']}; isolation {data['isolation']}"
-    yield "approvals", f"strength {data['approval_strength']}; writes {data['writer_tier']}"
+    yield "evidence", _evidence(data)
+    yield "approvals", tiers.approvals(str(data["approval_strength"]))
+    yield "agent", tiers.writer(str(data["writer_tier"]))
     flags = [f"{flag['hunk']} {flag['flag']}" for flag in data.get("tamper_flags", ())]
     if flags:
         yield "flags", ", ".join(flags[:_NAMED])
