@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pty
+import select
 import shlex
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -185,3 +189,35 @@ def test_the_same_shell_outside_changes_everything(player, installed, opened, tm
     # What the client wrote into its own folders is no part of the raid.
     aims = [path for path in found if not path.startswith("home/") or path in IN_HOME]
     record(player.name, "raid_control", changed_outside=len(aims))
+
+
+@pytest.mark.parametrize("player", players("claude"))
+def test_a_client_on_a_terminal_starts_to_work_without_a_question(
+    player, installed, opened, tmp_path
+):
+    script = [Call("spike_status"), Call("spike_report", {"kind": "done", "text": "x"}), "end"]
+    with Model(script) as model:
+        _, env = command(player, model, tmp_path / "home", (), {})
+        env["PATH"] = f"{installed.parent}:{env['PATH']}"
+        master, slave = pty.openpty()
+        words = ("--spike", str(opened.spike.root), "run", "--client", player.name)
+        process = subprocess.Popen(
+            [*SPIKE, *words],
+            env=env,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        screen, end = b"", time.monotonic() + 90
+        try:
+            while 1 not in model.results() and time.monotonic() < end:
+                if select.select([master], [], [], 0.2)[0]:
+                    screen += os.read(master, 65536)
+        finally:
+            process.terminate()
+            process.wait(20)
+            os.close(master)
+    assert "noted: the attempt is finished" in model.results().get(1, ""), screen[-2000:]
+    assert process.returncode == 128 + signal.SIGTERM

@@ -47,7 +47,16 @@ def _setup(place: Place) -> Setup:
 
 def _first_start() -> str:
     """What spares an agent's fresh home the questions of a first start."""
-    return json.dumps({"hasCompletedOnboarding": True, "theme": "dark"})
+    trusted = {"{work}": {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
+    given = {"approved": ["{tail of ANTHROPIC_API_KEY}"], "rejected": []}
+    return json.dumps(
+        {
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "projects": trusted,
+            "customApiKeyResponses": given,
+        }
+    )
 
 
 CLIENT = Client(

@@ -73,11 +73,12 @@ class Sandbox:
     """What `spike run` gives a client beside its setup.
 
     `home`: file of the setup -> its place in the agent's home, read-only there; `start`: further
-    files of the home, which the client may change. `keys`: variables of the human's environment
-    that are passed on; `addresses`: those of them that name the model's address. `hosts`:
-    `host:port` of the model. `credentials`: files of the human's home, shown read-only, those in
-    `copied` as a copy. `folders`: directories of the human's home, shown read-only where they
-    exist. `transcripts`: what is kept of the home afterwards.
+    JSON files of the home, which the client may change; "{work}" in them stands for the worktree,
+    "{tail of NAME}" for the end of a variable. `keys`: variables of the human's environment that
+    are passed on; `addresses`: those of them that name the model's address. `hosts`: `host:port` of
+    the model. `credentials`: files of the human's home, shown read-only, those in `copied` as a
+    copy. `folders`: directories of the human's home, shown read-only where they exist.
+    `transcripts`: what is kept of the home afterwards.
     """
 
     home: Mapping[str, str] = field(default_factory=dict)

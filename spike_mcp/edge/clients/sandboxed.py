@@ -5,7 +5,9 @@ Nothing of the human's home is shown but credentials, read-only; a client's real
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from spike_mcp.host.agent.model import ClientNeeds, HomeBind, HomeFile
 from spike_mcp.host.agent.programs import bridge_command
 
 MAX_COPIED = 1 << 20
+KEY_TAIL = 20
+"""Characters by which one client remembers a key that the human said yes to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def prepare(
     wiring.write_files(directory, files)
     needs = ClientNeeds(
         name=client.name,
-        files=tuple(_files(sandbox, files, home)),
+        files=tuple(_files(sandbox, files, home, str(work), environ)),
         binds=tuple(_binds(sandbox, home)),
         env={**sandbox.env, **setup.env, **_keys(sandbox, environ)},
         transcripts=sandbox.transcripts,
@@ -66,15 +70,27 @@ def prepare(
     return Prepared(client, setup, needs)
 
 
-def _files(sandbox: Sandbox, files: Mapping[str, str], home: Path) -> Iterator[HomeFile]:
+def _files(
+    sandbox: Sandbox, files: Mapping[str, str], home: Path, work: str, environ: Mapping[str, str]
+) -> Iterator[HomeFile]:
     for name, inside in sandbox.home.items():
         yield HomeFile(inside, files[name].encode())
     for inside, content in sandbox.start.items():
-        yield HomeFile(inside, content.encode(), read_only=False)
+        yield HomeFile(inside, _filled(content, work, environ).encode(), read_only=False)
     for inside in sandbox.copied:
         path = home / inside
         if path.is_file() and path.stat().st_size <= MAX_COPIED:
             yield HomeFile(inside, path.read_bytes(), read_only=False)
+
+
+def _filled(content: str, work: str, environ: Mapping[str, str]) -> str:
+    """A JSON text with its placeholders filled in."""
+
+    def tail(found: re.Match[str]) -> str:
+        return json.dumps(environ.get(found[1], "")[-KEY_TAIL:])[1:-1]
+
+    content = re.sub(r"\{tail of (\w+)\}", tail, content)
+    return content.replace("{work}", json.dumps(work)[1:-1])
 
 
 def _binds(sandbox: Sandbox, home: Path) -> Iterator[HomeBind]:
