@@ -12,7 +12,7 @@ from spike_mcp.core.layout import JUDGE, VERDICT
 from spike_mcp.edge.cli.context import Context
 from spike_mcp.edge.cli.elsewhere import write_reports
 from spike_mcp.edge.cli.find import is_spike
-from spike_mcp.edge.cli.layout import count
+from spike_mcp.edge.cli.layout import count, hanging
 from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.parser import Parser
 from spike_mcp.edge.cli.verbs import Command
@@ -34,10 +34,12 @@ def _check(context: Context) -> Answer:
         {"code": r.code, "path": r.path, "hunk": r.hunk, "detail": r.detail} for r in found.reasons
     ]
     data = {"decision": found.decision, "reasons": reasons}
-    return Answer(data, _check_lines(found), found.exit, after=_check_next(found))
+    return Answer(
+        data, _check_lines(found, context.out.width), found.exit, after=_check_next(found)
+    )
 
 
-def _check_lines(found: CheckResult) -> Iterator[Line]:
+def _check_lines(found: CheckResult, width: int) -> Iterator[Line]:
     words = {
         "explained": ("explained: every changed line is tied to the hypothesis", "green"),
         "unexplained": ("unexplained:", "yellow"),
@@ -47,7 +49,7 @@ def _check_lines(found: CheckResult) -> Iterator[Line]:
     yield [words[found.decision]]
     for reason in found.reasons:
         what = " ".join(part for part in (reason.hunk, reason.path, reason.detail) if part)
-        yield f"  {reason.code}  {what}".rstrip()
+        yield from hanging(f"  {reason.code}  ", what, width)
 
 
 def _check_next(found: CheckResult) -> list[Line]:

@@ -107,6 +107,14 @@ def folded(parts: Sequence[Part], limit: int, indent: int) -> Iterator[list[Part
     yield line
 
 
+def hanging(lead: str, text: str, limit: int) -> Iterator[str]:
+    """`lead` and `text`, broken at blanks into lines of `limit` columns; more stands beside it."""
+    beside = width(lead)
+    first, *rest = wrap(one_line(text), max(limit - beside, 20) if limit else 0)
+    yield f"{lead}{first}".rstrip()
+    yield from (f"{' ' * beside}{line}" for line in rest)
+
+
 def labelled(pairs: Iterable[tuple[str, str]], limit: int, indent: int = 2) -> Iterator[str]:
     """`label  text` rows with the labels in one column and the texts wrapped beside it."""
     rows = [(label, one_line(text)) for label, text in pairs]

@@ -50,7 +50,9 @@ def _prepares(event: ev.Event) -> str:
         case ev.PatchStarted():
             return f"{event.patch} is about to be written"
         case ev.RejectStarted():
-            return f"{event.decision} is about to change files"
+            undone = event.decision.removeprefix("U")
+            what = event.decision if undone == event.decision else f"taking back {undone}"
+            return f"{what} is about to change files"
         case ev.FeedbackDelivered():
             return "the agent was told what the human decided"
     return ""

@@ -90,7 +90,7 @@ def _init_lines(data: Mapping[str, Any], made: InitResult, width: int) -> Iterat
             ("root", data["root"]),
             ("work", f"{data['work']}  (the agent's client runs here)"),
             ("measured by", shlex.join(made.spike.contract.measurement.argv)),
-            ("tag words", "  ".join(data["tag_tokens"])),
+            ("tag words", ", ".join(data["tag_tokens"])),
             ("fingerprint", data["fingerprint"]),
         ),
         width,

@@ -75,8 +75,8 @@ def _lines(spike: Spike, now: Status, width: int) -> Iterator[Line]:
     yield from labelled(
         (
             ("hypothesis", now.hypothesis),
-            ("tag words", "  ".join(now.tag_tokens)),
-            ("agent may write", "  ".join(now.allowed)),
+            ("tag words", ", ".join(now.tag_tokens)),
+            ("agent may write", ", ".join(now.allowed)),
             ("measurement", shlex.join(now.measurement)),
         ),
         width,

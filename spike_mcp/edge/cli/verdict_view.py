@@ -7,7 +7,7 @@ from typing import Any
 
 from spike_mcp.core.codes import Reason
 from spike_mcp.edge.cli import tiers
-from spike_mcp.edge.cli.layout import count, labelled, wrap
+from spike_mcp.edge.cli.layout import count, hanging, labelled
 from spike_mcp.edge.cli.out import Line
 from spike_mcp.edge.text import message_of
 
@@ -25,18 +25,18 @@ def verdict_lines(data: Mapping[str, Any], width: int) -> Iterator[Line]:
     yield f"  {_sentence(reason)}"
     for other in data["reasons"][1:]:
         yield f"  also {other}: {_sentence(str(other))}"
-    yield from _details(data)
+    for text in _details(data):
+        yield from hanging("  - ", text, width)
     if "elapsed_sec" in data:
         yield ""
         yield from labelled(_facts(data), width)
     yield ""
     if written:
-        first, *rest = wrap(data["next_action"], width - 6 if width else 0)
-        yield ["next: ", first]
-        yield from (f"      {line}" for line in rest)
+        yield from hanging("next: ", data["next_action"], width)
         return
     yield [("not final, nothing was written.", "bold"), " What could still be done:"]
-    yield from (f"  - {text}" for text in data["todo"])
+    for text in data["todo"]:
+        yield from hanging("  - ", text, width)
 
 
 def _sentence(reason: str) -> str:
@@ -46,21 +46,21 @@ def _sentence(reason: str) -> str:
         return reason
 
 
-def _details(data: Mapping[str, Any]) -> Iterator[Line]:
+def _details(data: Mapping[str, Any]) -> Iterator[str]:
     """Each unexplained thing, each changed thing, each note of the runs."""
     named = list(data.get("details", ()))
     for each in named[:_NAMED]:
         what = " ".join(str(each[key]) for key in ("hunk", "path", "detail") if each[key])
-        yield f"  - {each['code']}  {what}"
+        yield f"{each['code']}  {what}"
     if len(named) > _NAMED:
-        yield f"  - and {len(named) - _NAMED} more"
+        yield f"and {len(named) - _NAMED} more"
     for what, texts in data.get("changed", {}).items():
-        yield from (f"  - {what}: {text}" for text in texts)
+        yield from (f"{what}: {text}" for text in texts)
     for key in ("damage", "note"):
         if data.get(key):
-            yield f"  - {data[key]}"
-    yield from (f"  - negative control: {text}" for text in data.get("negative_controls", ()))
-    yield from (f"  - hidden: {text}" for text in data.get("hidden", ()))
+            yield str(data[key])
+    yield from (f"negative control: {text}" for text in data.get("negative_controls", ()))
+    yield from (f"hidden: {text}" for text in data.get("hidden", ()))
 
 
 def _evidence(data: Mapping[str, Any]) -> str:
