@@ -161,9 +161,12 @@ class Toolchains:
         return program
 
     def add_tool(self, found: Found, name: str) -> None:
-        """Add a tool that a plain command may start, if it is installed outside the system."""
+        """Add a tool that a plain command may start, if it is found outside the system.
+
+        A virtual environment's `python` is a link to the system's: where the link lies counts too.
+        """
         program = self.which(name)
-        if not program or system(os.path.realpath(program)):
+        if not program or (system(program) and system(os.path.realpath(program))):
             return
         try:
             toolchain = self.python if name.startswith("python") else getattr(self, name)
