@@ -16,6 +16,9 @@ from spike_mcp.host.sandbox import Places
 from spike_mcp.session import runs
 from spike_mcp.session.spike import Spike
 
+_PRINTED = (Runner.GO, Runner.CARGO, Runner.NODE)
+"""Runners for which no negative control is generated."""
+
 
 def warnings(spike: Spike, submodules: Sequence[str]) -> tuple[str, ...]:
     """What the human should know before starting; each says what would help."""
@@ -30,6 +33,12 @@ def warnings(spike: Spike, submodules: Sequence[str]) -> tuple[str, ...]:
         found.append(
             "evidence: exit_code - this command proves nothing but its exit status; "
             "a --negative-control that must fail shows whether it can be fooled"
+        )
+    elif contract.measurement.runner in _PRINTED and not contract.negative_controls:
+        found.append(
+            f"no negative control: {contract.measurement.runner}'s report comes out of a process "
+            "that runs the agent's code and could print it; a --negative-control that must fail "
+            "shows whether it did"
         )
     found += _single_literal(spike)
     found += _converted(spike)
