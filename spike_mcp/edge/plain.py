@@ -140,7 +140,9 @@ class _Session:
         entry = self.current()
         self.say()
         if entry is None:
-            self.say("nothing waits for a decision")
+            approved = any(each.state == "approved" for each in self.snapshot.map.hunks)
+            more = "; q ends this, `spike verdict` comes next" if approved else ""
+            self.say(f"nothing waits for a decision{more}")
         elif isinstance(entry, Withdrawn):
             self.say(f"{entry.short} {safe_line(entry.path, 400)}: withdrawn by the agent")
             self.say(f'you approved it as "{safe_line(entry.tag, 400)}"; it left the diff')
@@ -347,7 +349,7 @@ def review(desk: Desk, stdin: TextIO, stdout: TextIO) -> int:
             session.answer(session.ask("\na r c s u q, h for help > "))
             session.refresh()
         except Problem as problem:
-            hint = f". {problem.hint}" if problem.hint else ""
+            hint = f"; {problem.hint}" if problem.hint else ""
             session.say(f"refused: {problem.message}{hint}")
             session.snapshot = desk.look()
             if session.current() is None:
