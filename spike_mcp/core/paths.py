@@ -38,7 +38,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 # Windows opens a device for these, whatever follows the first dot.
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\..*)?", re.IGNORECASE | re.DOTALL)
 _BLANK_DRAWING = "\u2800"  # Braille blank: a symbol that looks like a space
-_HINT = "give the path relative to the repository's top, as spike_list_files prints it"
+_HINT = "give the path relative to the repository's top, such as src/a.py"
 
 
 def _invalid(what: str, part: str) -> Problem:

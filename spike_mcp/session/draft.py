@@ -13,6 +13,7 @@ from spike_mcp.core.budgets import Budgets
 from spike_mcp.core.codes import Isolation, Problem, Refusal, Usage
 from spike_mcp.core.contract import Hypothesis, Measurement, check_name
 from spike_mcp.core.paths import RepoPath, check_pattern
+from spike_mcp.core.unsafe import quoted
 from spike_mcp.core.vectors import parse as parse_vectors
 from spike_mcp.host.git import PathState, Repository, discover
 from spike_mcp.host.resolve import resolve
@@ -78,6 +79,7 @@ def parse(options: InitOptions) -> Draft:
     """Check all that can be checked before anything is made; `Problem` for what does not fit."""
     name = check_name(options.name)
     repository = discover(options.cwd)
+    _check_text(repository)
     budgets = Budgets.of(options.budgets)
     hypothesis = Hypothesis.parse(options.hypothesis, budgets.total, options.argv)
     if not hypothesis.argv:
@@ -118,6 +120,19 @@ def parse(options: InitOptions) -> Draft:
         controls,
         root,
     )
+
+
+def _check_text(repository: Repository) -> None:
+    """The contract is UTF-8, and names the checkout and its git directory."""
+    for path in (repository.toplevel, repository.common):
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise Problem(
+                Usage.UNSUPPORTED_REPOSITORY,
+                f"the repository's path is not UTF-8: {quoted(path)}",
+                "rename the directory, or open the spike in a clone elsewhere",
+            ) from None
 
 
 def _inside(repository: Repository, raw: str) -> str:
