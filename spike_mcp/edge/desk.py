@@ -232,7 +232,7 @@ class SpikeDesk:
         cut = f"; {recut} cut anew" if done.lapsed else ""
         back = "put back in" if not done.paths or self._is_withdrawal(names) else "reverted in"
         return Done(
-            f"rejected {done.target}: {back} work/, the agent will be told{cut}. u restores"
+            f"rejected {done.target}: {back} work/, the agent will be told{cut}. u restores it"
         )
 
     def _is_withdrawal(self, names: Sequence[str]) -> bool:

@@ -8,11 +8,14 @@ from typing import Any
 
 from fake_desk import FakeDesk
 from textual import events
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from spike_mcp.edge.desk import Desk
 from spike_mcp.edge.tui.app import ReviewApp
 from spike_mcp.edge.tui.view import View
+
+_CHARACTERS = {"space": " ", "enter": "\r", "tab": "\t", "escape": "\x1b"}
 
 
 class Screen:
@@ -36,16 +39,22 @@ class Screen:
         return entry.short if entry else ""
 
     async def press(self, *keys: str) -> None:
-        """Press keys and wait until they are served."""
+        """Press keys, each painted before the next, and wait until they are served."""
         await self.pilot.press(*keys)
         await self.app.settled()
 
-    async def type(self, text: str) -> None:
-        """Type text; as `press`, without the pilot's pause after each key."""
-        for char in text:
-            self.app.post_message(events.Key("space" if char == " " else char, char))
+    async def rush(self, *keys: str) -> None:
+        """Press keys faster than the screen can paint, and wait until they are served."""
+        for key in keys:
+            name = _character_to_key(key) if len(key) == 1 else key
+            char = key if len(key) == 1 else _CHARACTERS.get(key)
+            self.app.post_message(events.Key(name, char))
         await self.pilot.pause()
         await self.app.settled()
+
+    async def type(self, text: str) -> None:
+        """Type text."""
+        await self.rush(*("space" if char == " " else char for char in text))
 
     async def poll(self) -> None:
         """Look at the spike now instead of at the next tick."""

@@ -81,7 +81,7 @@ STORIES: dict[str, Sequence[str]] = {
 @pytest.mark.parametrize("size", ["wide", "narrow", "tiny"])
 def test_screen(story: str, size: str) -> None:
     async def play(screen: Screen) -> None:
-        await screen.press(*STORIES[story])
+        await screen.rush(*STORIES[story])
         rows = screen.rows()
         assert len(rows) == SIZES[size][1]
         check(f"{story}-{size}", screen.text())
@@ -92,7 +92,7 @@ def test_screen(story: str, size: str) -> None:
 @pytest.mark.parametrize("story", ["start", "mixed", "tag"])
 def test_ascii(story: str) -> None:
     async def play(screen: Screen) -> None:
-        await screen.press(*STORIES[story])
+        await screen.rush(*STORIES[story])
         assert screen.text().isascii()
         check(f"{story}-ascii", screen.text())
 
@@ -104,7 +104,7 @@ def test_no_color(story: str) -> None:
     """Weights, underline and reverse say what colour says elsewhere; the snapshot shows them."""
 
     async def play(screen: Screen) -> None:
-        await screen.press(*STORIES[story])
+        await screen.rush(*STORIES[story])
         check(f"{story}-no-color", "\n".join(marked_up(screen)))
 
     on_screen(play, rich_desk(), color=False)

@@ -184,6 +184,15 @@ def test_a_hunk_whose_end_was_never_on_the_screen_asks_once_more() -> None:
     on_screen(scrolls, FakeDesk(current=map_of({"src/long.py": (b"", work)})))
 
 
+def test_what_was_passed_over_too_fast_to_be_painted_was_not_seen() -> None:
+    async def story(screen: Screen) -> None:
+        await screen.rush("*", "a", "c", "tab", "r", "tab", "4", "tab", "enter")
+        assert "was not on the screen" in screen.text()
+        assert screen.desk.log == []
+
+    on_screen(story, desk())
+
+
 def test_cut_lines_were_not_seen() -> None:
     work = b"callers " + b"x" * 300 + b"\n"
     found = FakeDesk(current=map_of({"src/wide.py": (b"", work)}))
@@ -257,6 +266,19 @@ def test_a_change_after_an_approval_is_told() -> None:
 
     found = FakeDesk(sample(), current=make_map([was, *rest]))
     on_screen(story, found)
+
+
+def test_the_end_of_writes_and_of_the_spike_is_told() -> None:
+    async def story(screen: Screen) -> None:
+        screen.desk.more = {"writes_close_in": 0.0}
+        await screen.poll()
+        text = " ".join(screen.text().split())
+        assert "agent writes are closed. 20 hunks pending: decide before 90:00 or the" in text
+        screen.desk.more = {"phase": "closed", "verdict": "KILL deadline_exceeded"}
+        await screen.poll()
+        assert "the spike is closed: KILL deadline_exceeded" in screen.text()
+
+    on_screen(story, desk())
 
 
 def test_pasted_control_characters_never_reach_a_tag() -> None:

@@ -54,6 +54,9 @@ class Base:
         """Show a newer moment. A box keeps its pinned hunks and says if they changed."""
         view = self._view
         old, view.snapshot = view.snapshot, snapshot
+        turned = changes.clock_news(old.status, snapshot.status)
+        if turned:
+            self.say(turned, "message alarm")
         if snapshot.map is old.map and snapshot.outside == old.outside:
             return
         before = view.review.cursor

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from spike_mcp.edge.present import counted
+from spike_mcp.edge.present import clock, counted
+from spike_mcp.session.status import Status
 from spike_mcp.session.view import HunkMap, MapHunk
 
 
@@ -25,6 +26,20 @@ def news(old: HunkMap, new: HunkMap) -> str:
         names = ", ".join(each.short for each in fresh[:3])
         more = " …" if len(fresh) > 3 else ""
         return f"{counted(len(fresh), 'new hunk')} pending: {names}{more}"
+    return ""
+
+
+def clock_news(old: Status, new: Status) -> str:
+    """What the clock did between two looks: writes closed, the spike ended."""
+    if new.phase == "closed" and old.phase != "closed":
+        return f"the spike is closed: {new.verdict or 'by the human'}. Nothing can be decided now"
+    if old.writes_close_in > 0 >= new.writes_close_in and new.phase not in ("created", "closed"):
+        end = clock(new.total_minutes * 60)
+        hunks = counted(new.pending, "hunk")
+        return (
+            f"agent writes are closed. {hunks} pending: decide before {end} or the verdict is "
+            "KILL (deadline exceeded)"
+        )
     return ""
 
 
