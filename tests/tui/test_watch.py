@@ -160,21 +160,21 @@ def test_the_command_gets_the_event_in_its_environment(tmp_path: Path) -> None:
     )
     os.environ["OUT"] = str(target)
     try:
-        bell = Bell(io.StringIO(), "plain", "/root", True, (sys.executable, "-c", code))
+        bell = Bell(io.StringIO(), "plain", "/spikes/plain", True, (sys.executable, "-c", code))
         bell("pending", "1 hunk pending; $(touch evil) `x`")
     finally:
         del os.environ["OUT"]
     end = time.monotonic() + 20
     while not (target.exists() and target.read_text()) and time.monotonic() < end:
         time.sleep(0.02)
-    assert target.read_text() == "plain|/root|pending|1 hunk pending; $(touch evil) `x`"
+    assert target.read_text() == "plain|/spikes/plain|pending|1 hunk pending; $(touch evil) `x`"
 
 
 def test_a_command_that_is_not_there_is_said_and_one_that_cannot_be_split_is_refused(
     opened: Open, clock: LateClock
 ) -> None:
     out = io.StringIO()
-    Bell(out, "plain", "/root", True, ("/no/such/program",))("pending", "x")
+    Bell(out, "plain", "/spikes/plain", True, ("/no/such/program",))("pending", "x")
     assert "could not run /no/such/program" in out.getvalue()
     with pytest.raises(Problem, match="--exec"):
         watch.main(Spike(opened.spike.root, clock), "say 'unclosed", True, out)
