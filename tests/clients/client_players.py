@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model import Call, Model, Step
-from programs import node_bin, program
+import pytest
+from client_programs import node_bin, program
+from scripted_model import Call, Model, Step
 
 from spike_mcp.edge.clients import client
 
@@ -452,3 +453,12 @@ PLAYERS = {
     player.name: player
     for player in (CODEX, OPENCODE, GEMINI, CLAUDE, QWEN, COPILOT, CN, CLINE, KIMI)
 }
+
+
+def players(*names: str) -> list:
+    """Parameters: these players, or all; heavy ones marked."""
+    chosen = [PLAYERS[name] for name in names] or PLAYERS.values()
+    return [
+        pytest.param(each, id=each.name, marks=() if each.light else pytest.mark.heavy)
+        for each in chosen
+    ]

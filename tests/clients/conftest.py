@@ -8,8 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from players import PLAYERS
-from programs import NotInstalledError, node_bin, program
+from client_programs import NotInstalledError, node_bin, program
 from support import Open, open_plain
 
 
@@ -26,15 +25,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if heavy:
         config.hook.pytest_deselected(items=heavy)
         items[:] = [item for item in items if item not in heavy]
-
-
-def players(*names: str) -> list:
-    """Parameters: these players, or all; heavy ones marked."""
-    chosen = [PLAYERS[name] for name in names] or PLAYERS.values()
-    return [
-        pytest.param(each, id=each.name, marks=() if each.light else pytest.mark.heavy)
-        for each in chosen
-    ]
 
 
 @pytest.fixture

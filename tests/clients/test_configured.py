@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import players
-from model import Call
-from players import plant, play
-from record import record
+from client_players import plant, play, players
+from client_record import record
+from scripted_model import Call
 
 from spike_mcp.edge.clients import client, client_config
 from spike_mcp.edge.clients.model import seen

@@ -19,10 +19,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import players
-from model import Call, Model
-from players import Player, command
-from record import record
+from client_players import Player, command, players
+from client_record import record
+from scripted_model import Call, Model
 from support import Open
 from test_configured import WORK_STEPS, own_tools, planted
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from model import Model
-from programs import NotInstalledError, packages
-from record import record
+from client_programs import NotInstalledError, packages
+from client_record import record
+from scripted_model import Model
 from test_configured import WORK_STEPS, own_tools
 
 from spike_mcp.edge.clients import SDKS, client, client_config
