@@ -65,7 +65,7 @@ def serve(root: str, path: str) -> None:
     """Serve a spike on the socket, as `spike run` does."""
     import anyio
 
-    from spike_mcp.edge.server import make_server
+    from spike_mcp.edge.connection import make_server
     from spike_mcp.edge.service import AgentService
     from spike_mcp.edge.stdio import serve as converse
 

@@ -12,7 +12,7 @@ from spike_mcp.edge.claim import claim_stdio
 fds = claim_stdio()
 
 from spike_mcp.core.clock import Reading  # noqa: E402
-from spike_mcp.edge.server import make_server  # noqa: E402
+from spike_mcp.edge.connection import make_server  # noqa: E402
 from spike_mcp.edge.service import AgentService  # noqa: E402
 from spike_mcp.edge.stdio import run_stdio  # noqa: E402
 from spike_mcp.host.clock import SystemClock  # noqa: E402

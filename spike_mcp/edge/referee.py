@@ -48,7 +48,7 @@ class SpikeReferee:
 
     async def serve(self, peer: Peer, fd: int, stop: anyio.Event) -> None:  # noqa: ARG002
         """Serve MCP on a connected socket; a session of tier `enforced`."""
-        from spike_mcp.edge.server import make_server
+        from spike_mcp.edge.connection import make_server
         from spike_mcp.edge.service import AgentService
         from spike_mcp.edge.stdio import serve
 
@@ -86,9 +86,9 @@ class SpikeReferee:
 
 
 def _import_server() -> None:
-    from spike_mcp.edge import opened, replies, server, service, stdio
+    from spike_mcp.edge import connection, opened, replies, service, stdio
 
-    _ = (opened, replies, server, service, stdio)
+    _ = (connection, opened, replies, service, stdio)
     import mcp.server.lowlevel
 
     _ = mcp.server.lowlevel

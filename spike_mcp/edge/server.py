@@ -1,26 +1,20 @@
 """`spike-mcp`: the MCP server that is the agent's only way to write and to run the test (spec 7).
 
-`make_server` turns a service into an SDK server; `main` is the console script. Parsing and printing
-only: what a call may do is decided by the gate, which sees every `tools/call`, broken ones too.
-The SDK costs half a second to import, so `--help` and `connect` never load it.
+`main` is the console script; `connection.make_server` is what speaks MCP. The SDK costs half a
+second to import, so `--help` and `connect` never load it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spike_mcp import __version__
 
 if TYPE_CHECKING:
-    import mcp_types as types
-    from mcp.server.context import ServerRequestContext
-    from mcp.server.lowlevel import Server
-
-    from spike_mcp.edge.service import AgentService
+    pass
 
 USAGE = """\
 usage: spike-mcp [--spike NAME|PATH]
@@ -37,8 +31,6 @@ Without --spike the spike is the one that $SPIKE names, never the current direct
 `spike client-config CLIENT` prints how to wire it into an agent's client.
 """
 USAGE_EXIT = 64
-STOP_SECONDS = 5.0
-"""Longest wait for a run that has to be killed and recorded when the client has left."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,6 +77,7 @@ def _serve(wanted: str) -> int:
     # looking through them again and again is a tenth of the start, and of later calls.
     gc.disable()
     from spike_mcp.edge import replies, tools  # noqa: F401  (what `make_server` will need)
+    from spike_mcp.edge.connection import make_server
     from spike_mcp.edge.service import AgentService
     from spike_mcp.edge.stdio import run_stdio
 
@@ -104,7 +97,7 @@ def find_spike(wanted: str) -> Path:
     import os
 
     from spike_mcp.core.codes import Problem, Usage
-    from spike_mcp.edge.cli.find import locate
+    from spike_mcp.edge.find import locate
 
     name = wanted or os.environ.get("SPIKE", "")
     if not name:
@@ -122,87 +115,6 @@ def find_spike(wanted: str) -> Path:
             f"the spike that this server is to serve can't be found: {name[:200]}",
             "tell the human: `spike list` shows the spikes there are",
         ) from problem
-
-
-def make_server(service: AgentService, *, tend: bool = True) -> Server[dict[str, Any]]:
-    """An SDK server for one connection to `service`.
-
-    `tend`: the connection is the whole service's life, as over stdio: `service.run` lives and ends
-    with it. Where several connections share a service the caller runs and stops it itself.
-    """
-    import mcp_types as types
-    from mcp.server.lowlevel import Server
-
-    from spike_mcp.edge import tools
-    from spike_mcp.edge.replies import render
-
-    listed = types.ListToolsResult.model_validate({"tools": [t.to_wire() for t in tools.TOOLS]})
-
-    async def list_tools(
-        _ctx: ServerRequestContext[dict[str, Any]], _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return listed
-
-    async def call_tool(
-        ctx: ServerRequestContext[dict[str, Any]], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        answer = await service.call(
-            params.name,
-            params.arguments,
-            client=_client(ctx),
-            progress=ctx.session.report_progress,
-        )
-        shown = render(answer, params.name, service.secrets)
-        return types.CallToolResult(
-            content=[types.TextContent(text=shown.text)],
-            is_error=shown.is_error,
-            _meta=shown.meta,
-        )
-
-    @asynccontextmanager
-    async def lifespan(_server: Server[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-        if not tend:
-            yield {}
-            return
-        async with _tended(service):
-            yield {}
-
-    server: Server[dict[str, Any]] = Server(
-        tools.SERVER_NAME,
-        version=__version__,
-        title="spike-mcp",
-        instructions=tools.INSTRUCTIONS,
-        lifespan=lifespan,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
-    # The SDK's only middleware sends a trace of each call to whatever exporter the client's
-    # environment names. What the agent asks is the ledger's business alone.
-    server.middleware.clear()
-    return server
-
-
-@asynccontextmanager
-async def _tended(service: AgentService) -> AsyncIterator[None]:
-    """`service.run` in the background; stopped in order at the end, whatever the end is."""
-    import anyio
-
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(service.run)
-        try:
-            yield
-        finally:
-            with anyio.move_on_after(STOP_SECONDS, shield=True):
-                await service.stop()
-            tasks.cancel_scope.cancel()
-
-
-def _client(ctx: ServerRequestContext[dict[str, Any]]) -> str:
-    """Name and version that the client gives itself, for the session's row."""
-    params = ctx.session.client_params
-    if params is None:
-        return ""
-    return f"{params.client_info.name} {params.client_info.version}".strip()
 
 
 if __name__ == "__main__":

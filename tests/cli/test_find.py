@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spike_mcp.core.codes import Problem
-from spike_mcp.edge.cli.find import known, locate, stage, standing_in
+from spike_mcp.edge.find import known, locate, stage, standing_in
 
 
 def plant(root: Path, *events: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from spike_mcp.core.codes import Refusal
 from spike_mcp.core.requests import PARAMS, TOOLS
 from spike_mcp.edge import tools
-from spike_mcp.edge.server import make_server
+from spike_mcp.edge.connection import make_server
 
 COPY = Path(__file__).with_name("tools.json")
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from wire import META, open_script, rows
 
-from spike_mcp.edge.server import make_server
+from spike_mcp.edge.connection import make_server
 from spike_mcp.edge.service import AgentService
 from spike_mcp.edge.stdio import End, serve
 

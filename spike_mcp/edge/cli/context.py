@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from spike_mcp.core.codes import Problem, Refusal, Usage
-from spike_mcp.edge.cli.find import locate
 from spike_mcp.edge.cli.out import Out
+from spike_mcp.edge.find import locate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from spike_mcp.core.codes import Exit, Problem
 from spike_mcp.edge.cli.context import Context
-from spike_mcp.edge.cli.find import spikes_home
 from spike_mcp.edge.cli.layout import pad, wrap
 from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.verbs import Command
+from spike_mcp.edge.find import spikes_home
 
 _OLDEST_GIT = (2, 30)
 _PACKAGES = ("mcp", "pygit2", "unidiff", "cryptography", "anyio", "textual")

@@ -11,11 +11,11 @@ from spike_mcp.core.codes import Exit, Problem, Usage
 from spike_mcp.core.layout import JUDGE, VERDICT
 from spike_mcp.edge.cli.context import Context
 from spike_mcp.edge.cli.elsewhere import write_reports
-from spike_mcp.edge.cli.find import is_spike
 from spike_mcp.edge.cli.layout import count, hanging
 from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.parser import Parser
 from spike_mcp.edge.cli.verbs import Command
+from spike_mcp.edge.find import is_spike
 
 if TYPE_CHECKING:
     from spike_mcp.core.events import RunFinished

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from spike_mcp.core.codes import Exit, Problem, Refusal, Usage
-from spike_mcp.edge.cli.find import spikes_home
+from spike_mcp.edge.find import spikes_home
 
 INTERRUPTED = "interrupted"
 """Error code of a command that a signal ended; exit 128 + n."""

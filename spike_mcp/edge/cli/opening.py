@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from spike_mcp.core.codes import Problem, Usage
 from spike_mcp.edge.cli.context import Context
-from spike_mcp.edge.cli.find import known
 from spike_mcp.edge.cli.layout import clip, clock, columns, labelled
 from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.parser import Parser, add_passphrase, positive
 from spike_mcp.edge.cli.verbs import Command
+from spike_mcp.edge.find import known
 
 if TYPE_CHECKING:
     from spike_mcp.session.opening import InitResult
