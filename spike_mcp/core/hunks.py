@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from spike_mcp.core.codes import ChangeKind
 from spike_mcp.core.regions import (
@@ -97,7 +98,7 @@ class Hunk:
     header: str
     lines: tuple[ViewLine, ...]
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Digest over the keys of its regions, 64 hex digits."""
         return hunk_id(region.key for region in self.regions)

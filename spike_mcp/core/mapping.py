@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from spike_mcp.core import events as ev
 from spike_mcp.core.codes import ChangeKind
-from spike_mcp.core.hunks import Region, RegionsConflict, Span, compose, diff, group, hunk_id
+from spike_mcp.core.hunks import Region, RegionsConflict, compose, diff, hunk_id
 from spike_mcp.core.model import Approval, Lapse, State
+from spike_mcp.core.revisions import SpanHunk as SpanHunk  # given out here too
+from spike_mcp.core.revisions import hunks_of
 
 Regions = tuple[Region, ...]
 
@@ -21,16 +23,6 @@ class Consequences:
 
     lapsed: tuple[tuple[str, str], ...] = ()
     withdrawn: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SpanHunk:
-    """A hunk as the ledger alone knows it: enough to count and name, without any bytes."""
-
-    id: str
-    path: str
-    kind: str
-    keys: tuple[str, ...]
 
 
 def spans_row(path: str, regions: Sequence[Region]) -> ev.FileSpans:
@@ -54,13 +46,7 @@ def region_row(region: Region, removed_sha256: str, added_sha256: str) -> ev.Reg
 
 def span_hunks(state: State) -> tuple[SpanHunk, ...]:
     """The current hunks in path and baseline order, from the fold alone."""
-    found: list[SpanHunk] = []
-    for path in sorted(state.spans):
-        _path, kind, rows = state.spans[path]
-        for part in group([Span(*row) for row in rows]):
-            keys = tuple(span.key for span in part)
-            found.append(SpanHunk(hunk_id(keys), path, kind, keys))
-    return tuple(found)
+    return tuple(hunk for path in sorted(state.spans) for hunk in hunks_of(state.spans[path]))
 
 
 def is_pending(state: State, hunk: SpanHunk) -> bool:
@@ -79,10 +65,8 @@ def pending_after(state: State, rows: Iterable[ev.FileSpans]) -> int:
     count = 0
     for path in {*state.spans, *touched}:
         row = touched.get(path, state.spans.get(path))
-        if row is None:
-            continue
-        for part in group([Span(*span) for span in row[2]]):
-            count += any(span.key not in state.approvals for span in part)
+        if row is not None:
+            count += sum(is_pending(state, hunk) for hunk in hunks_of(row))
     return count
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from spike_mcp.core.codes import ChangeKind
 
@@ -72,7 +73,7 @@ def digest(*parts: bytes | str | int) -> str:
     return total.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: the key is worked out once
 class Region:
     """One run of changed lines between baseline and worktree.
 
@@ -89,7 +90,7 @@ class Region:
     removed: bytes
     added: bytes
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The identity that approvals hang on, 64 hex digits; `new_start` is no part of it."""
         return digest(

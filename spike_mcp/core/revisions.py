@@ -4,6 +4,8 @@ A part of the fold (`state.py`): pure, and true to the row's own words.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from spike_mcp.core import events as ev
 from spike_mcp.core.codes import ChangeKind
@@ -73,10 +75,28 @@ def _ordinal(identifier: str) -> int:
     return int(identifier[1:])
 
 
+@dataclass(frozen=True, slots=True)
+class SpanHunk:
+    """A hunk as the ledger alone knows it: enough to count and name, without any bytes."""
+
+    id: str
+    path: str
+    kind: str
+    keys: tuple[str, ...]
+
+
+@lru_cache(maxsize=4096)
+def hunks_of(row: ev.FileSpans) -> tuple[SpanHunk, ...]:
+    """The hunks that one file's regions make, in order; kept, since every call counts them all."""
+    path, kind, rows = row
+    parts = group([Span(*span) for span in rows])
+    keys = [tuple(span.key for span in part) for part in parts]
+    return tuple(SpanHunk(hunk_id(each), path, kind, each) for each in keys)
+
+
 def ids_of(row: ev.FileSpans) -> frozenset[str]:
     """Ids of the hunks that one file's regions make."""
-    groups = group([Span(*span) for span in row[2]])
-    return frozenset(hunk_id(span.key for span in part) for part in groups)
+    return frozenset(hunk.id for hunk in hunks_of(row))
 
 
 def touches(a: ev.SpanRow, b: ev.SpanRow) -> bool:

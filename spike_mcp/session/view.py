@@ -5,7 +5,7 @@ Pure reading: bytes come from blobs, states from the fold. Texts are raw; the ed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -115,6 +115,9 @@ class HunkMap:
         return _one(self.withdrawn, name)
 
 
+_REMEMBERED = 512
+"""Files whose hunks are kept in memory."""
+
 _Named = TypeVar("_Named", MapHunk, Withdrawn)
 
 
@@ -136,12 +139,10 @@ def _one(found: tuple[_Named, ...], name: str) -> _Named:
 def hunk_map(spike: Spike) -> HunkMap:
     """The current map, in path and baseline order."""
     state = spike.state
-    found: list[MapHunk] = []
-    plain = {path: _hunks_of(spike, path) for path in spike.changed_paths()}
+    plain = [each for path in spike.changed_paths() for each in _looks(spike, path)]
     groups = mapping.withdrawn_groups(state)
-    names = short_ids([h.id for hs in plain.values() for h in hs] + list(groups), state.hunk_ids)
-    for each in plain.values():
-        found += [_entry(spike, hunk, names[hunk.id]) for hunk in each]
+    names = short_ids([each.hunk.id for each in plain] + list(groups), state.hunk_ids)
+    found = [_entry(spike, each, names[each.hunk.id]) for each in plain]
     withdrawn = tuple(
         Withdrawn(key, names[key], members[0].path, members[0].tag, members)
         for key, members in sorted(groups.items(), key=lambda item: item[1][0].path)
@@ -149,8 +150,46 @@ def hunk_map(spike: Spike) -> HunkMap:
     return HunkMap(_with_twins(found), withdrawn)
 
 
-def _hunks_of(spike: Spike, path: str) -> tuple[Hunk, ...]:
-    return hunks(path, spike.base_bytes(path), spike.work_bytes(path), spike.regions(path))
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a hunk's own bytes say, whatever anybody decided about it."""
+
+    hunk: Hunk
+    view: str
+    flags: tuple[Flagged, ...]
+    resubmission: tuple[str, ...]
+
+
+def _looks(spike: Spike, path: str) -> tuple[_Look, ...]:
+    """The file's hunks; kept while the file stays, so a map costs what changed since the last."""
+    known: dict[str, tuple[tuple[str, str], tuple[_Look, ...]]] = spike.memo.setdefault("looks", {})
+    content_now = (spike.base_sha(path), spike.expected(path)[0])
+    if path not in known or known[path][0] != content_now:
+        if len(known) > _REMEMBERED:
+            known.clear()
+        known[path] = (content_now, _look(spike, path))
+    return known[path][1]
+
+
+def _look(spike: Spike, path: str) -> tuple[_Look, ...]:
+    base, work = spike.base_bytes(path), spike.work_bytes(path)
+    return tuple(
+        _Look(
+            hunk,
+            view_sha256(hunk),
+            tuple(_signs(hunk, base, work)),
+            tuple(resubmission_key(region) for region in hunk.regions),
+        )
+        for hunk in hunks(path, base, work, spike.regions(path))
+    )
+
+
+def _signs(hunk: Hunk, base: bytes | None, work: bytes | None) -> Iterator[Flagged]:
+    for odd in content.flags(hunk.path, hunk.regions, base, work):
+        yield Flagged(odd.name, odd.line, odd.text)
+    for region in hunk.regions:
+        for sign in flags.flags(hunk.path, region.removed, region.added, work):
+            yield Flagged(sign.name, region.new_start + sign.line_no, sign.excerpt)
 
 
 def _with_twins(found: list[MapHunk]) -> tuple[MapHunk, ...]:
@@ -163,13 +202,12 @@ def _with_twins(found: list[MapHunk]) -> tuple[MapHunk, ...]:
     )
 
 
-def _entry(spike: Spike, hunk: Hunk, short: str) -> MapHunk:
-    state = spike.state
+def _entry(spike: Spike, look: _Look, short: str) -> MapHunk:
+    state, hunk = spike.state, look.hunk
     keys = [region.key for region in hunk.regions]
     approvals = tuple(state.approvals[key] for key in keys if key in state.approvals)
     lapses = mapping.lapses_at(state, [r for r in hunk.regions if r.key not in state.approvals])
     stamps = dict.fromkeys(p for key in keys for p in state.stamps.get(key, ()))
-    view = view_sha256(hunk)
     return MapHunk(
         hunk=hunk,
         id=hunk.id,
@@ -182,11 +220,11 @@ def _entry(spike: Spike, hunk: Hunk, short: str) -> MapHunk:
         why=lapses[0].why if lapses else "",
         patches=tuple(stamps),
         rationale="\n".join(state.patches[p].rationale for p in stamps if p in state.patches),
-        flags=hunk_flags(spike, hunk),
+        flags=_flags(spike, look),
         comments=tuple(c for key in (hunk.id,) for c in state.comments.get(key, ())),
-        view=view,
-        context_changed=any(a.view_sha256 not in ("", view) for a in approvals),
-        resubmitted=any(resubmission_key(r) in state.rejected for r in hunk.regions),
+        view=look.view,
+        context_changed=any(a.view_sha256 not in ("", look.view) for a in approvals),
+        resubmitted=any(key in state.rejected for key in look.resubmission),
     )
 
 
@@ -198,29 +236,12 @@ def _region_state(spike: Spike, region: Region, lapses: Iterable[Lapse]) -> str:
     return "pending"
 
 
-def _signs(spike: Spike, region: Region, after: bytes | None) -> tuple[flags.Flag, ...]:
-    """Tamper signs of a region, kept as long as the file stays: reading a file costs its size."""
-    known: dict[tuple[str, str], tuple[flags.Flag, ...]] = spike.memo.setdefault("signs", {})
-    key = (region.key, spike.expected(region.path)[0])
-    if key not in known:
-        if len(known) > 4096:
-            known.clear()
-        known[key] = flags.flags(region.path, region.removed, region.added, after)
-    return known[key]
-
-
-def hunk_flags(spike: Spike, hunk: Hunk) -> tuple[Flagged, ...]:
+def _flags(spike: Spike, look: _Look) -> tuple[Flagged, ...]:
     """Control characters, tamper signs and resubmission: what approving needs an `--ack` for."""
-    path, after = hunk.path, spike.work_bytes(hunk.path)
-    base = spike.base_bytes(path)
-    found = [
-        Flagged(f.name, f.line, f.text) for f in content.flags(path, hunk.regions, base, after)
-    ]
-    for region in hunk.regions:
-        for sign in _signs(spike, region, after):
-            at = region.new_start + sign.line_no
-            found.append(Flagged(sign.name, at, sign.excerpt))
-        if resubmission_key(region) in spike.state.rejected:
-            reason = spike.state.rejected[resubmission_key(region)]
-            found.append(Flagged("resubmitted", region.new_start + 1, f"you rejected it: {reason}"))
+    rejected = spike.state.rejected
+    found = list(look.flags)
+    for region, key in zip(look.hunk.regions, look.resubmission, strict=True):
+        if key in rejected:
+            text = f"you rejected it: {rejected[key]}"
+            found.append(Flagged("resubmitted", region.new_start + 1, text))
     return tuple(dict.fromkeys(found))
