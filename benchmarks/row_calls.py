@@ -12,7 +12,7 @@ from client import Client
 from harness import Line, Results, Task, interleaved
 from peers import Peers
 from row_start import BARE
-from world import EDITED, SERVER, Toggle
+from world import EDITED, SERVER, Counter
 
 WHY = "the sample file turns green for callers"
 
@@ -74,10 +74,10 @@ def _files(where: Path, disk: str, peers: Peers, results: Results, rounds: int) 
 
     ours = Client([SERVER, "--spike", str(spike.root)])
     clients = [ours]
-    toggle = Toggle()
+    edits = Counter()
 
     def our_edit() -> None:
-        old, new = toggle.next()
+        old, new = edits.next()
         ours.call("spike_edit_file", path=EDITED, old_text=old, new_text=new, rationale=WHY)
 
     tasks: dict[str, Task] = {"ours": our_edit, "sync": _syncer(where)}
@@ -120,10 +120,10 @@ def _none(_value: object) -> None:
 
 
 def _node_edit(client: Client, path: str) -> Task:
-    toggle = Toggle()
+    edits = Counter()
 
     def once() -> None:
-        old, new = toggle.next()
+        old, new = edits.next()
         client.call("edit_file", path=path, edits=[{"oldText": old, "newText": new}])
 
     return once
@@ -134,10 +134,10 @@ def _node_write(client: Client, path: str) -> Task:
 
 
 def _coding_edit(client: Client) -> Task:
-    toggle = Toggle()
+    edits = Counter()
 
     def once() -> None:
-        old, new = toggle.next()
+        old, new = edits.next()
         lines = [f" value_{at} = {at}" for at in (97, 98, 99, 101, 102, 103)]
         body = "\n".join([*lines[:3], f"-{old[:-1]}", f"+{new[:-1]}", *lines[3:]])
         patch = f"*** Begin Patch\n*** Update File: coding.py\n@@\n{body}\n*** End Patch\n"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,8 +52,6 @@ def measure(top: Path, peers: Peers, results: Results, rounds: int) -> None:
 
 def _starter(argv: list[str]) -> Task:
     def once() -> float:
-        import time
-
         began = time.perf_counter()
         client = Client(argv)
         seconds = time.perf_counter() - began
@@ -67,8 +67,6 @@ def _connect(top: Path, results: Results, rounds: int) -> None:
         bare = [sys.executable, "-I", "-S", "-c", "pass"]
 
         def nothing() -> None:
-            import subprocess
-
             subprocess.run(bare, check=True)
 
         tasks = {"connect": _starter(argv), "python": nothing}

@@ -16,9 +16,6 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
 import peers as peers_module
 from harness import Results, table
 

@@ -93,15 +93,18 @@ def _quiet(_text: str) -> None:
     return None
 
 
-class Toggle:
-    """Edits of one file that never run out: line `at` there and back."""
+class Counter:
+    """Edits of one line of one file that never repeat a content."""
 
     def __init__(self, at: int = 100) -> None:
-        self._texts = (f"value_{at} = {at}\n", f"value_{at} = {at} + 0\n")
-        self._turn = 0
+        self._name = f"value_{at} = {at}"
+        self._count = 0
 
     def next(self) -> tuple[str, str]:
         """(old text, new text) of the next edit."""
-        old, new = self._texts[self._turn], self._texts[1 - self._turn]
-        self._turn = 1 - self._turn
-        return old, new
+        old = f"{self._name}{self._tail()}\n"
+        self._count += 1
+        return old, f"{self._name}{self._tail()}\n"
+
+    def _tail(self) -> str:
+        return f" + {self._count}" if self._count else ""
