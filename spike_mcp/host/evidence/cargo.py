@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from spike_mcp.host.evidence.model import Evidence, Launch, Reader
-from spike_mcp.host.evidence.stream import MAX_IDS
+from spike_mcp.host.evidence.stream import MAX_IDS, short_id
 from spike_mcp.host.sandbox.model import Places
 
 _DETAIL = (
@@ -34,6 +34,7 @@ class CargoReader:
         self._listed: list[str] = []
         self._expected: int | None = None  # tests announced by the open section
         self._section: list[str] = []
+        self._numbers: dict[str, int] = {}
         self._sections = 0
         self._failed = 0
         self._flaws: dict[str, None] = {}
@@ -46,7 +47,7 @@ class CargoReader:
         text = line.decode("utf-8", "replace").rstrip("\r")
         if self._dry:
             if (listed := _LISTED.match(text)) and len(self._listed) < MAX_IDS:
-                self._listed.append(listed[1])
+                self._listed.append(short_id(listed[1]))
         elif running := _RUNNING.match(text):
             self._begin(int(running[1]))
         elif result := _RESULT.match(text):
@@ -63,13 +64,14 @@ class CargoReader:
         self._sections += 1
 
     def _one(self, name: str, outcome: str) -> None:
+        name = short_id(_DOC_LINE.sub(r"\1", name))
         if self._expected is None:
             self._flaw(f"{name} was reported outside a test program")
-        name = _DOC_LINE.sub(r"\1", name)
-        key, number = name, 2
-        while key in self._outcomes:  # the same name in another test program or on another line
-            key, number = f"{name}#{number}", number + 1
+        # The same name stands in another test program, or on another line.
+        number = self._numbers.get(name, 0) + 1
+        key = name if number == 1 else f"{name}#{number}"
         if len(self._outcomes) < MAX_IDS:
+            self._numbers[name] = number
             self._outcomes[key] = outcome
             self._section.append(outcome)
 
@@ -82,6 +84,7 @@ class CargoReader:
             self._flaw("a test program's summary differs from its tests")
         self._failed += failed
         self._expected = None
+        self._section = []  # so that a summary said over and over costs nothing
 
     def _flaw(self, text: str) -> None:
         if len(self._flaws) < 20:

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spike_mcp.host.evidence.model import Evidence, Launch, Reader
-from spike_mcp.host.evidence.stream import MAX_IDS
+from spike_mcp.host.evidence.stream import MAX_FEW, MAX_IDS, short_id
 from spike_mcp.host.sandbox.model import Places
 
 _DETAIL = (
     "go makes its test events from what the test binary prints, which the code under test shares;"
     " which files were read from the tree is not known"
 )
+MAX_PACKAGES = 20_000
 _ENDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
@@ -49,34 +50,42 @@ class GoReader:
     def _output(self, row: Mapping[str, Any]) -> bytes:
         text = str(row.get("Output", "")).removesuffix("\n")
         if self._dry and text.isidentifier() and not row.get("Test"):
-            self._collected[f"{row.get('Package')}::{text}"] = None
+            self._collected[short_id(f"{row.get('Package')}::{text}")] = None
         self._build_message(text)
         return text.encode("utf-8", "surrogateescape" if text.isascii() else "replace")
 
     def _build_message(self, text: str) -> None:
         """`FAIL pkg [build failed]` stands outside the events up to Go 1.23."""
-        if "[build failed]" in text or "[setup failed]" in text:
+        failed = "[build failed]" in text or "[setup failed]" in text
+        if failed and len(self._errors) < MAX_FEW:
             self._errors.append(text.replace("\t", " ").strip()[:300])
 
     def _take(self, action: str, row: Mapping[str, Any]) -> None:
-        package, test = str(row.get("Package", "")), row.get("Test")
+        package, test = short_id(str(row.get("Package", ""))), row.get("Test")
+        if package not in self._packages and len(self._packages) >= MAX_PACKAGES:
+            self._flaw("more packages than can be recorded")
+            return
         if test is None:
             self._packages[package] = ""
             if action in _ENDS:
                 self._ended[package] = _ENDS[action]
             return
-        key = f"{package}::{test}"
+        key = short_id(f"{package}::{test}")
         self._packages.setdefault(package, "")
-        if len(self._collected) > MAX_IDS:
-            self._flaws["more tests than can be recorded"] = None
+        if len(self._collected) > MAX_IDS or len(self._outcomes) > MAX_IDS:
+            self._flaw("more tests than can be recorded")
         elif action == "run":
             if package in self._ended or key in self._collected:
-                self._flaws[f"{key} started twice or after its package's end"] = None
+                self._flaw(f"{key} started twice or after its package's end")
             self._collected[key] = None
         elif action in _ENDS:
             if key not in self._collected or key in self._outcomes:
-                self._flaws[f"{key} ended without having started, or twice"] = None
+                self._flaw(f"{key} ended without having started, or twice")
             self._outcomes[key] = _ENDS[action]
+
+    def _flaw(self, text: str) -> None:
+        if len(self._flaws) < MAX_FEW:
+            self._flaws[text] = None
 
     def evidence(self) -> Evidence:
         """`finished`: every package that said something also ended."""

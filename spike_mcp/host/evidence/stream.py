@@ -1,13 +1,31 @@
 """Reads the numbered events of our Python and node recorders into Evidence."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from spike_mcp.host.evidence.model import Evidence, Failure
 
 MAX_IDS = 200_000
+MAX_FILES = 100_000
+"""Most modules, and most opened files, that are kept of a run."""
+MAX_FEW = 1_000
+"""Most errors, notes, packages: what a run has few of unless it wants to fill the memory."""
+_LONGEST_ID = 400
+_T = TypeVar("_T")
 _LATER = "an event came after the end"
+
+
+def short_id(text: str) -> str:
+    """A test id as it is kept: a long one by its beginning and a digest, so that it stays unique.
+
+    Ids come from the code under test, which may print a million of them a megabyte long each.
+    """
+    if len(text) <= _LONGEST_ID:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_LONGEST_ID]}...{digest}"
 
 
 class EventReader:
@@ -30,15 +48,15 @@ class EventReader:
         self._opened: list[str] = []
         self._handlers: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
             "start": self._start,
-            "note": lambda row: self._notes.append(str(row["text"])[:200]),
-            "collected": lambda row: self._collected.update(dict.fromkeys(_strings(row["ids"]))),
-            "deselected": lambda row: self._deselected.extend(_strings(row["ids"])),
+            "note": lambda row: _add(self._notes, [str(row["text"])[:200]], MAX_FEW),
+            "collected": lambda row: self._collected.update(dict.fromkeys(_ids(row["ids"]))),
+            "deselected": lambda row: _add(self._deselected, _ids(row["ids"]), MAX_IDS),
             "collect_error": self._collect_error,
             "report": self._report,
-            "modules": lambda row: self._modules.extend(
-                (str(name), str(path)) for name, path in row["modules"]
+            "modules": lambda row: _add(
+                self._modules, [(str(name), str(path)) for name, path in row["modules"]], MAX_FILES
             ),
-            "opened": lambda row: self._opened.extend(_strings(row["opened"])),
+            "opened": lambda row: _add(self._opened, _strings(row["opened"]), MAX_FILES),
             "finish": self._finish,
         }
 
@@ -99,13 +117,13 @@ class EventReader:
             self._flaw("the session started twice")
 
     def _collect_error(self, row: Mapping[str, Any]) -> None:
-        self._errors.append(f"{row['id']}: {row['text']}"[:600])
+        _add(self._errors, [f"{row['id']}: {row['text']}"[:600]], MAX_FEW)
 
     def _finish(self, row: Mapping[str, Any]) -> None:
         self._status = int(row["status"])
 
     def _report(self, row: Mapping[str, Any]) -> None:
-        key, when, outcome = str(row["id"]), str(row["when"]), str(row["outcome"])
+        key, when, outcome = short_id(str(row["id"])), str(row["when"]), str(row["outcome"])
         self._outcomes[key] = _worse(self._outcomes.get(key), _named(when, outcome, row))
         if outcome == "failed" and when == "call":
             self._in_call[key] = None
@@ -113,11 +131,20 @@ class EventReader:
         if isinstance(where, dict):
             self._failures[key] = Failure(
                 exception=str(where["exception"])[:200],
-                path=str(where["path"]),
+                path=str(where["path"])[:4096],
                 line=int(where["line"]),
                 function=str(where["function"])[:200],
                 direct=where["direct"] is True,
             )
+
+
+def _add(found: list[_T], more: Sequence[_T], most: int) -> None:
+    """Keep what there is room for: a story that is too long is no reason to run out of memory."""
+    found.extend(more[: max(0, most - len(found))])
+
+
+def _ids(value: object) -> list[str]:
+    return [short_id(text) for text in _strings(value)]
 
 
 def _strings(value: object) -> list[str]:
