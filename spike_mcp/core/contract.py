@@ -6,7 +6,7 @@ an unknown key is an error. TOML keys are the field names.
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spike_mcp.core import budgets as budget_rules
@@ -244,8 +244,16 @@ class Contract:
             runner=self.measurement.runner,
             argv=self.measurement.argv,
             exists=exists,
-            extra=extra,
+            extra=(*_environment(self.environment), *extra),
         )
+
+
+def _environment(paths: Iterable[str]) -> Iterator[ProtectedPattern]:
+    """What setup made is sealed and outside the diff: a file written there would be in no map."""
+    for path in paths:
+        bare = path.rstrip("/")
+        for pattern in (bare, f"{bare}/**"):
+            yield ProtectedPattern(pattern, "part of the sealed environment")
 
 
 def _read_toml(data: bytes) -> dict[str, object]:

@@ -18,6 +18,7 @@ BLOBS = "blobs"
 SECRET_KEY = "approval-key.json"  # noqa: S105  (a file name)
 
 RESULT = "result.json"
+DISPUTED = "result.disputed.json"
 REPORT_MD = "report.md"
 REPORT_HTML = "report.html"
 SHIP_PATCH = "ship.patch"

@@ -91,7 +91,7 @@ def _named(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
     path = os.path.abspath(os.path.join(cwd, wanted)) if cwd else os.path.abspath(wanted)
     for root in (path, os.path.dirname(path)):
         inside = os.path.basename(path) in (layout.WORK, layout.JUDGE, layout.VERDICT, layout.AGENT)
-        if is_spike(root) and (root == path or inside):
+        if is_spike(root) and (root == path or inside) and not _planted(root):
             return os.path.realpath(root)
     fitting = [root for root in known(environ, cwd) if _fits(root, wanted)]
     if len(fitting) == 1:
@@ -103,6 +103,14 @@ def _named(wanted: str, environ: Mapping[str, str], cwd: str) -> str:
         f"there is no spike {wanted}",
         "`spike list` shows all; --spike takes a name or the path of a spike's directory",
     )
+
+
+def _planted(root: str) -> bool:
+    """Whether what looks like a spike lies inside another one, where its agent may have put it.
+
+    A name of `--spike` is tried as a path first, and who stands in work/ would find that one.
+    """
+    return any(standing_in(path) not in ("", path) for path in (root, os.path.realpath(root)))
 
 
 def _foremost(roots: list[str]) -> list[str]:

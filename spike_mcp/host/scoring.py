@@ -5,6 +5,7 @@ compared with the manifest's digest while it is copied, so a change made meanwhi
 instead of being scored. No bytecode, no cache, no dropping gets in: only what the manifest names.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from spike_mcp.core.codes import Problem, Refusal
 from spike_mcp.core.paths import RepoPath
+from spike_mcp.host import handles
 from spike_mcp.host.files import Blobs, storage_errors
 from spike_mcp.host.manifest import Entry, Manifest
 from spike_mcp.host.worktree import Worktree
@@ -38,20 +40,53 @@ def scoring_copy(
     """
     remove_leftovers(root)
     with storage_errors():
-        target = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+        target, held = _made(root)
     try:
         with storage_errors():
             _fill(target, worktree, manifest, blobs, changed)
         yield target
     finally:
         shutil.rmtree(target, ignore_errors=True)
+        os.close(held)
+
+
+def _made(root: Path) -> tuple[Path, int]:
+    """A new directory and a descriptor that holds its lock; the kernel lets go of it for the dead.
+
+    Somebody who clears up may have had the lock in the instant before us, and the directory too.
+    """
+    while True:
+        target = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+        held = _locked(target)
+        if held is not None:
+            if target.exists():
+                return target, held
+            os.close(held)
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove copies that a killed process left. Call it under the lock or as the only scorer."""
+    """Remove copies that killed processes left, and none that another scorer is at work on."""
     for entry in os.scandir(root):
-        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+        if not entry.name.startswith(PREFIX) or not entry.is_dir(follow_symlinks=False):
+            continue
+        held = _locked(Path(entry.path))
+        if held is not None:
             shutil.rmtree(entry.path, ignore_errors=True)
+            os.close(held)
+
+
+def _locked(directory: Path) -> int | None:
+    """A descriptor of the directory with its lock, None where somebody else has it (or it)."""
+    try:
+        held = os.open(directory, handles.DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        return None
+    return held
 
 
 def _fill(

@@ -180,6 +180,15 @@ class Removed:
 
 def kill(spike: Spike, note: str = "", on_progress: Progress = lambda _text: None) -> Removed:
     """Close the spike: a KILL verdict if none is written, then worktree and branch go."""
+    try:
+        _close(spike, note)
+    except Problem as problem:
+        judging.unjudgeable(spike, problem)
+    on_progress("removing the worktree")
+    return _remove_work(spike)
+
+
+def _close(spike: Spike, note: str) -> None:
     runs.cancel_agent_run(spike)
     with transaction(spike, human=True) as tx, decisions.ledgered(tx, "kill"):
         if tx.state.killed is not None:
@@ -192,8 +201,6 @@ def kill(spike: Spike, note: str = "", on_progress: Progress = lambda _text: Non
             _write_closed(tx)
         if not spike.damage:
             tx.append(Actor.HUMAN, ev.Killed(note[:8000]))
-    on_progress("removing the worktree")
-    return _remove_work(spike)
 
 
 def _write_closed(tx: Transaction) -> None:
@@ -224,7 +231,12 @@ def _pointer(spike: Spike) -> Pointer:
 def _remove_work(spike: Spike) -> Removed:
     shipped = spike.state.shipped
     tip = shipped.commit if shipped else spike.created.baseline
-    found = remove_worktree(spike.work, _pointer(spike), tip)
+    try:
+        pointer = _pointer(spike)
+    except Problem as problem:
+        # Nothing else says which directory was made here, so nothing is removed.
+        return Removed((), (f"{spike.work}: {problem.message}",))
+    found = remove_worktree(spike.work, pointer, tip)
     return Removed(found.removed, found.kept)
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from spike_mcp.core import events as ev
@@ -162,6 +163,26 @@ def ask(spike: Spike, *, final: bool, on_progress: Progress) -> Answer:
         return _damaged(spike)
     if spike.state.verdict is not None:
         return written(spike)
+    try:
+        return _ask(spike, final=final, on_progress=on_progress)
+    except Problem as problem:
+        if not final:
+            raise
+        return unjudgeable(spike, problem)
+
+
+def unjudgeable(spike: Spike, problem: Problem) -> Answer:
+    """The KILL of a spike from whose judge/ something was taken that judging needs.
+
+    That keeps no spike from its end. Raises `problem` again where it says something else.
+    """
+    if problem.code not in (Refusal.LEDGER_DAMAGED, Refusal.SEAL_BROKEN):
+        raise problem
+    spike.damage = spike.damage or problem.message
+    return _damaged(spike)
+
+
+def _ask(spike: Spike, *, final: bool, on_progress: Progress) -> Answer:
     runs.cancel_agent_run(spike)
     opened = _open_verdict(spike, final=final)
     if isinstance(opened, Answer):
@@ -403,7 +424,30 @@ def _damaged(spike: Spike) -> Answer:
         "damage": spike.damage,
         "next_action": next_action(found.decision, found.reason),
     }
-    path = spike.verdict_dir / layout.RESULT
-    if not path.exists():
-        write_atomic(path, result_bytes(result), 0o444)
+    path, data = spike.verdict_dir / layout.RESULT, result_bytes(result)
+    if _aside(path, data):
+        write_atomic(path, data, 0o444)
     return Answer(True, result, exit_code(found.decision, found.reason))
+
+
+def _aside(path: Path, data: bytes) -> bool:
+    """Whether result.json has to be written: a file that no intact ledger vouches for is kept
+    under another name, since who reads result.json alone would believe it."""
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    if found != data and _decision_in(found) != Decision.KILL.value:
+        write_atomic(path.with_name(layout.DISPUTED), found, 0o444)
+        return True
+    return False
+
+
+def _decision_in(data: bytes) -> str:
+    """The decision that a result.json names, "" where it is none."""
+    try:
+        return str(json.loads(data)["decision"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ class Spike:
         """The contract as it was sealed: the bytes that the first row names, not today's file."""
         digest = self.created.contract  # a ledger that gives none is damaged, no broken seal
         try:
-            return Contract.from_toml(self.blobs.get(digest))
+            return Contract.from_toml(self._contract_bytes(digest))
         except Problem as problem:
             raise Problem(
                 Refusal.SEAL_BROKEN,
@@ -134,7 +135,19 @@ class Spike:
     @cached_property
     def fingerprint(self) -> str:
         """Six words over contract and approval key."""
-        return fingerprint(self.blobs.get(self.created.contract), self.created.approval_key)
+        created = self.created
+        return fingerprint(self._contract_bytes(created.contract), created.approval_key)
+
+    def _contract_bytes(self, digest: str) -> bytes:
+        """The sealed bytes, from blobs or, where they were removed there, from contract.toml."""
+        try:
+            return self.blobs.get(digest)
+        except Problem:
+            with suppress(OSError):
+                data = (self.judge / layout.CONTRACT).read_bytes()
+                if hashlib.sha256(data).hexdigest() == digest:
+                    return data
+            raise
 
     @cached_property
     def manifest(self) -> Manifest:

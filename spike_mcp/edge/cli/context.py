@@ -74,7 +74,11 @@ class Context:
 
         clock = state.clock
         spent = elapsed(clock, spike.clock.read()) if clock else 0.0
-        if spent >= spike.contract.budgets.total * 60:
+        try:
+            total = spike.contract.budgets.total * 60
+        except Problem:
+            return  # whatever is asked for says so itself, but `verdict` and `kill` still end it
+        if spent >= total:
             from spike_mcp.session.judging import at_deadline
 
             self.out.say("the time is spent: the state at the deadline is being scored")
