@@ -21,7 +21,7 @@ STEPS = ("setup", "reproduce", "attempt", "verify")
 
 # An agent that speaks MCP through the bridge, as a client's process would.
 AGENT = r"""
-import json, subprocess, sys
+import json, signal, subprocess, sys, time
 server = subprocess.Popen(json.loads(sys.argv[1]), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 number = 0
 def ask(method, **params):
@@ -37,7 +37,11 @@ info = {"name": "script", "version": "1"}
 ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
 server.stdin.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
 def call(name, **arguments):
-    print(ask("tools/call", name=name, arguments=arguments)["content"][0]["text"].split("\n")[0])
+    print(ask("tools/call", name=name, arguments=arguments)["content"][0]["text"].split("\n")[0], flush=True)
+if sys.argv[2:] == ["stay"]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    call("spike_status")
+    time.sleep(3600)
 call("spike_edit_file", path="src/a.py", old_text="one\n", new_text="GREEN\n",
      rationale="rewriting the first line makes the file green")
 call("spike_run_test")
@@ -147,8 +151,9 @@ def test_at_the_deadline_the_agent_is_stopped_and_the_verdict_written(tmp_path):
         files=PLAIN,
         budgets={"total": 0.1, "write_cutoff": 0.08, **dict.fromkeys(STEPS, 0.025)},
     )
-    stubborn = "trap '' TERM; while :; do sleep 1; done"
-    done = run(opened, "--", "/bin/sh", "-c", stubborn)
+    bridge = json.dumps(programs.bridge_command())
+    done = run(opened, "--", PYTHON, "-I", "-c", AGENT, bridge, "stay")
+    assert "spike plain" in done.stdout
     assert done.returncode == 137
     result = json.loads((opened.spike.verdict_dir / layout.RESULT).read_text())
     assert result["decision"] == "KILL"
