@@ -37,7 +37,8 @@ info = {"name": "script", "version": "1"}
 ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
 server.stdin.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
 def call(name, **arguments):
-    print(ask("tools/call", name=name, arguments=arguments)["content"][0]["text"].split("\n")[0], flush=True)
+    text = ask("tools/call", name=name, arguments=arguments)["content"][0]["text"]
+    print(text.split("\n")[0], flush=True)
 if sys.argv[2:] == ["stay"]:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     call("spike_status")
