@@ -35,6 +35,7 @@ KEYS = {
     *("name", "request", "answer", "minute", "life", "opened", "stood", "used", "closed_by"),
     *("over", "extended", "verify", "refusals", "stored", "runs", "damage", "seal", "tampered"),
     *("out_of_band", "running", "problem", "pending", "adds", "revert", "measured"),
+    *("remarks", "backlog"),
 }
 REQUESTS: dict[str, Request | Malformed] = {
     "status": Status(),
@@ -78,6 +79,8 @@ def a_state(case: dict[str, Any]) -> State:
         checkpoints=points,
         visit=visit,
         refusals=case.get("refusals", 0),
+        remarks=case.get("remarks", 0),
+        backlog_since=case["backlog"] * 60 if "backlog" in case else None,
         stored=case.get("stored", 0),
         agent_runs=case.get("runs", 0),
         hidden_started=life == "hidden",
