@@ -57,9 +57,8 @@ def _python(name: str, package: str) -> str:
     if done.is_file() and done.read_text() == package:
         return str(program)
     print(f"installing {package}", file=sys.stderr, flush=True)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(where)], check=True)
-    pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
-    subprocess.run(pip, check=True, stdout=sys.stderr)
+    _run([sys.executable, "-m", "venv", "--clear", str(where)])
+    _run([str(program), "-m", "pip", "install", "-q", "--disable-pip-version-check", package])
     done.write_text(package)
     return str(program)
 
@@ -71,10 +70,14 @@ def _filesystem() -> str:
     if not (done.is_file() and done.read_text() == FILESYSTEM and program.is_file()):
         print(f"installing {FILESYSTEM}", file=sys.stderr, flush=True)
         where.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(where), FILESYSTEM],
-            check=True,
-            stdout=sys.stderr,
-        )
+        _run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(where), FILESYSTEM])
         done.write_text(FILESYSTEM)
     return str(program)
+
+
+def _run(argv: list[str]) -> None:
+    """Run an installer; what it says is shown only if it fails."""
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        sys.stderr.write(done.stdout + done.stderr)
+        done.check_returncode()

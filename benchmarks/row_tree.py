@@ -24,12 +24,12 @@ PENDING = 200
 """Hunks that are in the map already."""
 
 
-def measure(top: Path, peers: Peers, results: Results, rounds: int) -> None:
+def measure(top: Path, _peers: Peers, results: Results, rounds: int) -> None:
     """Every size in a repository of its own, removed before the next."""
     refreshed: dict[int, float] = {}
     for files in SIZES:
         where = top / f"tree{files}"
-        refreshed[files] = _one(where, files, peers, results, rounds)
+        refreshed[files] = _one(where, files, results, rounds)
         shutil.rmtree(where)
     small, large = refreshed[SIZES[0]] * 1000, refreshed[SIZES[-1]] * 1000
     what = f"map after one patch, {SIZES[-1]:,} files"
@@ -37,7 +37,7 @@ def measure(top: Path, peers: Peers, results: Results, rounds: int) -> None:
     results.add(Line("map", what, large, peer=peer, theirs=small, most=2))
 
 
-def _one(where: Path, files: int, peers: Peers, results: Results, rounds: int) -> float:
+def _one(where: Path, files: int, results: Results, rounds: int) -> float:
     limits = {"max_pending": PENDING + 50, "max_blob_bytes": 1 << 30, "max_runs": 1000}
     many = {f"src/m{n}.py": world.LINES for n in range(10)}
     repo = world.make_repo(where / "repo", files, {**world.SMALL, **many})
