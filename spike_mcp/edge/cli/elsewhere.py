@@ -53,7 +53,7 @@ def _run_options(parser: Parser) -> None:
         "--network",
         choices=("proxy", "host"),
         default="proxy",
-        help="proxy: only what the client needs; host: weaker, and said so in the verdict",
+        help="proxy: only what the client needs; host: weaker, and said so in the ledger",
     )
     parser.many("--allow", "HOST:PORT", "something more that the proxy lets through")
     parser.many("--env", "NAME", "a variable of yours that the agent gets too")
