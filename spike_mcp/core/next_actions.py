@@ -6,6 +6,10 @@ _NEXT_BY_REASON: dict[Reason, str] = {
     Reason.ALREADY_GREEN: (
         "Nothing was wrong here: write down what made you expect red, and pick a new hypothesis."
     ),
+    Reason.CLOSED_BY_HUMAN: (
+        "Write three sentences on what the assistant missed into the ticket, beside the report, "
+        "and leave the code behind."
+    ),
     Reason.FLAKY_BASELINE: "Make the test steady first, then open a new spike with it.",
     Reason.NOT_SCORED: (
         "Mend what kept the clean run from being made (spike doctor), then open the same spike "

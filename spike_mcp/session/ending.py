@@ -121,7 +121,7 @@ def _not_ship(spike: Spike) -> Problem | None:
     return Problem(
         Refusal.NOT_AUTHORISED if verdict else Refusal.NOT_STARTED,
         f"{said}; only SHIP can be shipped",
-        "`spike verdict` judges the spike",
+        "a new spike is the only appeal" if verdict else "`spike verdict` judges the spike",
     )
 
 

@@ -354,6 +354,8 @@ def what_is_left(facts: Facts, found: Judgement) -> tuple[str, ...]:
     ]
     if facts.oracle_changed or facts.protected_changed:
         todo.append("put the recorded bytes back: spike restore --all")
+    if facts.inputs_changed:
+        todo.append("what the measurement reads differs (named above): put it back as it was")
     if facts.clean in (Clean.FAILED, Clean.TESTS_NOT_RUN, Clean.EVIDENCE_MISMATCH):
         todo.append("the measurement is not green on the approved tree: spike test shows it")
     if facts.lines >= facts.max_lines:
