@@ -80,13 +80,23 @@ _NO_ROOM: Final = re.compile(
 
 def _made(result: Result) -> None:
     """Raise what a failed command calls for: a full disk is no fault of git's."""
-    if result.code != 0 and _NO_ROOM.search(result.reason):
+    if result.code == 0:
+        return
+    if _NO_ROOM.search(result.reason):
         raise Problem(
             Refusal.STORAGE_FULL,
             f"there is no room for the worktree: {result.reason}",
             "free some space; $SPIKE_HOME or --root name another place",
         )
-    result.output()
+    # A filter that is not installed says so first; git's own last words do not name it.
+    lines = result.err.decode("utf-8", "replace").replace("\r", "\n").splitlines()
+    said = [line for line in lines if line.strip() and not _COUNT.search(line.encode())]
+    first = f" ({said[0]})" if said and result.reason not in said[0] else ""
+    raise Problem(
+        Usage.GIT_FAILED,
+        f"git {result.verb} failed: {result.reason}{first}",
+        "git worktree add would fail alike: see to what it says first",
+    )
 
 
 @dataclass(frozen=True, slots=True)
