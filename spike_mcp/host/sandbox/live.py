@@ -99,8 +99,12 @@ class Live:
         self._wake_in, self._wake_out = os.pipe()
         self._open = selectors.DefaultSelector()
         self._process = self._start()
-        self._thread = threading.Thread(target=self._supervise, name="spike-run", daemon=True)
-        self._thread.start()
+        try:
+            self._thread = threading.Thread(target=self._supervise, name="spike-run", daemon=True)
+            self._thread.start()
+        except BaseException:
+            self._end_group()  # a signal's exception may arrive here: nobody else knows the group
+            raise
 
     @property
     def pid(self) -> int:
@@ -275,8 +279,17 @@ class Live:
             return
         self._stop = why
         self._kill_inner()
-        with suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._end_group()
+
+    def _end_group(self) -> None:
+        """Kill what is left of the process group, as long as its leader's number can't be reused.
+
+        bubblewrap's own child asks to die with its parent only after a few steps: where the parent
+        is gone before that, the child waits for it for ever.
+        """
+        if self._process.returncode is None:
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _kill_inner(self) -> None:
         if self._inner is not None:
@@ -285,6 +298,7 @@ class Live:
         self._cage.kill_all()
 
     def _close(self) -> None:
+        self._end_group()
         self._process.wait()
         self._bury()
         seconds = time.monotonic() - self._began
