@@ -179,8 +179,8 @@ class DeskDoor:
     def call(self, tool: str, **arguments: Any) -> str:
         """One tools/call; a run is made on this thread."""
         reply = self._open.call(tool, **arguments)
-        self.meta = reply.meta
-        return reply.text
+        self.meta = {**reply.data, "outcome": reply.outcome, "code": reply.code}
+        return "\n".join(reply.lines)
 
 
 class Player:

@@ -13,7 +13,8 @@ A table with exactly one of these keys is a typed value: decimal, fraction, int,
 none, tuple, set, frozenset, dict, path, ref; `{ call = ..., args = [...] }` is what a call gives,
 `{ object = "Point", fields = {...} }` (only expected) an instance by its fields. Any other table is
 a dict with string keys. `let = [{ name = "s", call = ... }]` makes objects first; `call = "$s.add"`
-and `{ ref = "s" }` use them. Types must agree exactly (1 is not true, a str subclass is no str);
+and `{ ref = "s" }` use them. Types must agree exactly (1 is not true, a str subclass is no str),
+values as `==` has it (0.0 is -0.0, Decimal("1.00") is Decimal("1"): an honest fix may give either);
 `tolerance` allows floats to differ.
 """
 
@@ -23,6 +24,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 from spike_mcp.core.codes import Problem, Usage
@@ -32,6 +34,7 @@ _KEYS = frozenset(
 )
 _CALL = re.compile(r"(\$[A-Za-z_]\w*|[A-Za-z_][\w.]*:[A-Za-z_]\w*)(\.[A-Za-z_]\w*)*$")
 _MOST = 10_000
+_LONGEST_NUMBER = 10_000
 Encoded = list[Any]  # [tag, ...], plain JSON; host/evidence/inside/vectors_run.py is the other half
 
 
@@ -200,6 +203,8 @@ def same(want: Encoded, got: object, tolerance: float = 0.0) -> bool:
         return False
     if tag == "f":
         return _same_float(want[1], got[1], tolerance)
+    if tag == "D":
+        return _same_decimal(want[1], got[1])
     if tag in ("l", "t"):
         return _same_row(want[1], got[1], tolerance)
     if tag in ("e", "fe"):
@@ -220,7 +225,16 @@ def _same_float(want: str, got: str, tolerance: float) -> bool:
         return math.isnan(left) and math.isnan(right)
     if tolerance and math.isfinite(left) and math.isfinite(right):
         return abs(left - right) <= tolerance
-    return want == got
+    return left == right
+
+
+def _same_decimal(want: str, got: str) -> bool:
+    if want == got:
+        return True
+    try:
+        return len(got) <= _LONGEST_NUMBER and Decimal(want) == Decimal(got)
+    except ArithmeticError:  # no number, or a signalling NaN
+        return False
 
 
 def _same_row(want: Sequence[Encoded], got: Sequence[object], tolerance: float) -> bool:

@@ -174,11 +174,13 @@ def _tree_modules(spike: Spike, told: Iterable[str]) -> set[str]:
 
     The run's own list is not enough: a run that forges its story may leave it empty, and controls
     are made so that such a run meets them. A file named as a standard module counts only if the
-    run says that it was loaded.
+    baseline has it and the run says that it was loaded: one that shadows the standard library
+    since then must not talk its way out of a control.
     """
-    names = {*spike.manifest.names(), *spike.state.spans}
-    python = {path for path in names if path.endswith(".py") and not _named_as_standard(path)}
-    return (python | set(told)) - spike.sealed_paths()
+    old, loaded = set(spike.manifest.names()), set(told)
+    found = {path for path in (*old, *loaded, *spike.state.spans) if path.endswith(".py")}
+    shadows = {path for path in found - (old & loaded) if _named_as_standard(path)}
+    return found - shadows - spike.sealed_paths()
 
 
 def _named_as_standard(path: str) -> bool:

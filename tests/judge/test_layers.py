@@ -80,8 +80,8 @@ STILL: dict[Switch, tuple[str, ...]] = {
     gate: ("A069", "A072", "A075", "A076", "A077", "A093", "A094", "A096", "A113", "X26"),
     tree: ("A108", "A110", "X24"),
     copy: ("A055", "A108", "X22"),
-    evidence: ("A001", "A005", "A009", "A013", "A017", "A022", "A047", "A117", "X13"),
-    controls: ("A007", "A015", "A022", "A029", "A031", "A035", "A042", "X13"),
+    evidence: ("A001", "A005", "A009", "A013", "A017", "A022", "A047", "A117", "X14"),
+    controls: ("A007", "A015", "A022", "A029", "A031", "A035", "A042", "X14"),
     hidden: ("A002", "A019", "A030", "A108"),
     flags: ("A001", "A019", "A036", "A097"),
 }
@@ -89,7 +89,7 @@ STILL: dict[Switch, tuple[str, ...]] = {
 
 NEEDED: dict[str, tuple[tuple[Switch, ...], str]] = {
     "gate": ((gate,), "A130"),
-    "tree, copy": ((tree, copy), "A110"),
+    "tree, copy": ((tree, copy, hidden), "A110"),
     "evidence": ((evidence, controls, hidden), "A001"),
     "controls": ((controls, hidden), "A029"),
     "hidden": ((hidden,), "A036"),

@@ -1,6 +1,6 @@
 """What the run of a negative control means (spec 11): only one kind of failure is an honest one."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 
 from spike_mcp.core.negative import Control
@@ -19,13 +19,14 @@ class ControlOutcome(StrEnum):
 def passed_functions(evidence: Evidence, path: str, pins: Collection[str] = ()) -> frozenset[str]:
     """Qualified names of an oracle file's test functions of which every id passed.
 
-    With `pins` these ids alone count: a run that forges its story can add an id of its own that it
-    calls skipped, and must not thereby choose which of its assertions are tried.
+    With `pins` it is their functions, whatever the run says: green means that all pins passed. A
+    run that forges its story can leave ids out, or add one that it calls skipped, and must not
+    thereby choose what it is tried with.
     """
     good: dict[str, bool] = {}
-    for key, name, outcome in _outcomes(evidence, path):
-        if not pins or key in pins:
-            good[name] = good.get(name, True) and outcome == "passed"
+    outcomes = dict.fromkeys(pins, "passed") if pins else evidence.outcomes
+    for name, outcome in _named(evidence.kind, outcomes, path):
+        good[name] = good.get(name, True) and outcome == "passed"
     return frozenset(name for name, passed in good.items() if passed)
 
 
@@ -34,8 +35,8 @@ def judge_control(control: Control, evidence: Evidence, outcome: RunOutcome) -> 
 
     FOOLED if the run or any id of the changed function passed: its expectation was false.
     """
-    outcomes = _outcomes(evidence, control.path)
-    own = [result for _key, name, result in outcomes if name == control.function]
+    named = _named(evidence.kind, evidence.outcomes, control.path)
+    own = [result for name, result in named if name == control.function]
     if outcome is RunOutcome.PASSED or "passed" in own:
         return ControlOutcome.FOOLED
     if outcome is not RunOutcome.FAILED or not evidence.finished or evidence.flaws or not own:
@@ -83,12 +84,12 @@ def _is_honest(control: Control, evidence: Evidence, key: str) -> bool:
     )
 
 
-def _outcomes(evidence: Evidence, path: str) -> Iterator[tuple[str, str, str]]:
-    """(id, qualified function name, outcome) of each id that belongs to a file."""
-    for key, outcome in evidence.outcomes.items():
-        name = _from_dotted(key, path) if evidence.kind == "unittest" else _from_node(key, path)
+def _named(kind: str, outcomes: Mapping[str, str], path: str) -> Iterator[tuple[str, str]]:
+    """(qualified function name, outcome) of each id that belongs to a file."""
+    for key, outcome in outcomes.items():
+        name = _from_dotted(key, path) if kind == "unittest" else _from_node(key, path)
         if name:
-            yield key, name, outcome
+            yield name, outcome
 
 
 def _from_node(key: str, path: str) -> str:
