@@ -26,8 +26,14 @@ def shared_directory(factory: pytest.TempPathFactory) -> Path:
     return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
 
 
-def slim_environment(where: Path, distributions: Iterable[str] = ("pytest",)) -> Path:
-    """The environment's bin directory below `where`; whoever comes first makes it."""
+def slim_environment(
+    where: Path, distributions: Iterable[str] = ("pytest",), fetched: Iterable[str] = ()
+) -> Path:
+    """The environment's bin directory below `where`; whoever comes first makes it.
+
+    `distributions` are copied from this environment; `fetched` are requirements that must not be
+    in it (a pytest plugin speaks up in every run), installed from the registry.
+    """
     where.mkdir(parents=True, exist_ok=True)
     home = where / "python"
     with (where / "lock").open("w") as lock:
@@ -35,6 +41,7 @@ def slim_environment(where: Path, distributions: Iterable[str] = ("pytest",)) ->
         if not (home / _READY).exists():
             shutil.rmtree(home, ignore_errors=True)
             _make(home, distributions)
+            _fetch(home, tuple(fetched))
             (home / _READY).touch()
     return home / "bin"
 
@@ -62,6 +69,14 @@ def _make(home: Path, distributions: Iterable[str]) -> None:
     script = home / "bin" / "pytest"
     script.write_text(f"#!{home}/bin/python\nimport sys, pytest\nsys.exit(pytest.main())\n")
     script.chmod(0o755)
+
+
+def _fetch(home: Path, requirements: tuple[str, ...]) -> None:
+    if not requirements:
+        return
+    (packages,) = (home / "lib").glob("python3*/site-packages")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, "--upgrade", "--target", str(packages), *requirements], check=True)
 
 
 def _closure(names: Iterable[str]) -> set[str]:
