@@ -39,7 +39,11 @@ class SpikeLock:
         judge/ itself can't be used.
         """
         deadline = time.monotonic() + timeout
-        held = self._human(deadline) if human else self._server(deadline)
+        try:
+            held = self._human(deadline) if human else self._server(deadline)
+        except Problem as busy:
+            told = holder_of(self._lock) if human else ""
+            raise Problem(busy.code, busy.message, told or busy.hint) from None
         try:
             yield
         finally:
@@ -76,6 +80,26 @@ class SpikeLock:
                 return None
             undo.pop_all()
         return descriptor
+
+
+def holder_of(path: str) -> str:
+    """Which process has the lock for so long and what a person can do about it; "" if unknown.
+
+    A stopped one (Ctrl-Z, a debugger, somebody's signal) keeps it until it is told to go on.
+    """
+    try:
+        found = os.stat(path, follow_symlinks=False)
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        with open("/proc/locks", encoding="ascii") as file:
+            rows = [line.split() for line in file]
+        pid = next(int(row[4]) for row in rows if row[1] == "FLOCK" and row[5] == place)
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except (OSError, ValueError, IndexError, StopIteration):
+        return ""
+    if state in "Tt":
+        return f"process {pid} has the lock and is stopped: kill -CONT {pid} lets it go on"
+    return f"process {pid} has the lock: try again in a moment, or see what it is doing"
 
 
 def _open(path: str) -> int:

@@ -99,8 +99,9 @@ class AgentDesk:
         """Answer one tools/call. Never raises `Problem`."""
         parsed = parse(name, arguments)
         try:
+            ahead = writes.read_ahead(self.spike, parsed.request)
             with transaction(self.spike, human=False) as tx:
-                reply = self._answer(tx, name, parsed.request)
+                reply = self._answer(tx, name, parsed.request, ahead)
                 reply = self._with_news(tx, reply)
             if reply.outcome == "accepted" and isinstance(parsed.request, _READS):
                 reply = self._read(parsed.request, reply)
@@ -158,14 +159,20 @@ class AgentDesk:
 
     # --- one call -------------------------------------------------------------------------------
 
-    def _answer(self, tx: Transaction, name: str, request: Request | Malformed) -> Reply:
+    def _answer(
+        self,
+        tx: Transaction,
+        name: str,
+        request: Request | Malformed,
+        ahead: writes.Ahead = None,
+    ) -> Reply:
         if not self.spike.damage:
             self._open_session(tx)
             self._open_attempt(tx, request)
         plan: writes.Plan | None = None
         seen = Observation(tx.elapsed)
         if self._worth_preparing(tx, request):
-            plan, seen = self._prepare(tx, request)
+            plan, seen = self._prepare(tx, request, ahead)
         elif self.spike.damage:
             seen = Observation(tx.elapsed, damage=self.spike.damage)
         elif tx.state.started and tx.state.verdict is None:
@@ -198,7 +205,7 @@ class AgentDesk:
             tx.start_attempt(human=False)
 
     def _prepare(
-        self, tx: Transaction, request: Request | Malformed
+        self, tx: Transaction, request: Request | Malformed, ahead: writes.Ahead
     ) -> tuple[writes.Plan | None, Observation]:
         if isinstance(request, RunTest):
             seen = observe.observation(tx, human=False, sweep_tree=True)
@@ -211,7 +218,7 @@ class AgentDesk:
         seen = observe.observation(tx, human=False)
         if seen.tampered:
             return None, seen
-        plan = writes.plan(self.spike, request)
+        plan = writes.plan(self.spike, request, ahead)
         seen = replace(
             seen,
             out_of_band=tuple(dict.fromkeys((*seen.out_of_band, *plan.out_of_band))),

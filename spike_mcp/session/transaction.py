@@ -38,6 +38,9 @@ from spike_mcp.session.spike import Spike, decided_keys, tag_of
 
 LOCK_SECONDS = 5.0
 """Longest wait for the lock before `busy` (spec 6: lock waits are bounded)."""
+HUMAN_SECONDS = 10.0
+"""The same for a human's command: an agent's longest write takes seconds on a slow machine, and
+whoever sends one after the other may not keep the human out."""
 
 _owed: dict[tuple[str, str], Callable[[], ev.Event]] = {}
 """Ends of this process's runs that could not be written, by (root, run): the disk was full."""
@@ -265,13 +268,15 @@ class Transaction:
 
 @contextmanager
 def transaction(
-    spike: Spike, *, human: bool, timeout: float = LOCK_SECONDS
+    spike: Spike, *, human: bool, timeout: float | None = None
 ) -> Iterator[Transaction]:
     """Hold the spike's lock; on entry everything that is due or half done has been settled.
 
     Raises `Problem` with BUSY, STORAGE_FULL; a damaged ledger does not raise: it is in
     `spike.damage`, and nothing is appended before the caller has decided.
     """
+    if timeout is None:
+        timeout = HUMAN_SECONDS if human else LOCK_SECONDS
     with spike.lock.hold(human, timeout):
         spike.refresh(locked=True)
         _check_anchor(spike)

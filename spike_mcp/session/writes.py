@@ -27,6 +27,7 @@ from spike_mcp.session.transaction import Transaction
 WriteRequest = ApplyPatch | EditFile | WriteFile | RevertPatch | Apply
 
 _MAX_NAMED = 5
+_LONG_PATCH = 1 << 14
 _BLOCK = 4096
 _REGION_BYTES = 128
 """What a region adds to an outcome row."""
@@ -62,11 +63,30 @@ class Plan:
         return tuple(mapping.spans_row(f.path, f.regions) for f in self.files)
 
 
-def plan(spike: Spike, request: WriteRequest) -> Plan:
+Ahead = patches.PatchSet | Problem | None
+"""A patch that was read before the lock was taken, or why it is none; None = not yet."""
+
+
+def read_ahead(spike: Spike, request: object) -> Ahead:
+    """Read a long patch without the lock: a megabyte takes seconds, and nobody shall wait for it.
+
+    It hangs on nothing but its text. A short one is quicker read where it is needed.
+    """
+    if not isinstance(request, ApplyPatch) or len(request.patch) < _LONG_PATCH:
+        return None
+    try:
+        return _parsed(spike, request)
+    except Problem as problem:
+        return problem
+
+
+def plan(spike: Spike, request: WriteRequest, ahead: Ahead = None) -> Plan:
     """Everything that `decide` must know about a write; never raises `Problem`."""
     is_revert = isinstance(request, RevertPatch)
     try:
-        parsed = _parsed(spike, request)
+        if isinstance(ahead, Problem):
+            raise ahead
+        parsed = ahead or _parsed(spike, request)
         # Before any content is compared: a foreign change is not the writer's mistake.
         odd = observe.touched(spike, _named(spike, request, parsed))
         if odd:
@@ -250,8 +270,10 @@ def revised(spike: Spike, change: Change) -> Revised:
     if size > max(limits.max_file_bytes, len(change.before or b"")):
         raise too_large(path, size, limits.max_file_bytes)
     try:
-        regions = diff(path, spike.base_bytes(path), change.after, limits.max_regions)
-        written = diff(path, change.before, change.after, limits.max_regions)
+        base = spike.base_bytes(path)
+        regions = diff(path, base, change.after, limits.max_regions)
+        first = change.before == base  # one diff will do: the worst takes seconds
+        written = regions if first else diff(path, change.before, change.after, limits.max_regions)
     except TooManyRegions as many:
         raise Problem(
             Refusal.TOO_LARGE, str(many), "split the change; a person has to read each region"

@@ -13,7 +13,7 @@ from acting import LONG, approve_all, ask, fix, refused, silent, verdict
 from support import PLAIN, Open, open_plain
 
 from spike_mcp.core import layout
-from spike_mcp.edge.cli.find import locate
+from spike_mcp.edge.cli import find
 from spike_mcp.host.clock import ManualClock
 from spike_mcp.host.scoring import PREFIX, remove_leftovers
 from spike_mcp.session import ending, judging, scoring
@@ -127,11 +127,11 @@ def test_a_spike_that_an_agent_wrote_into_its_worktree_is_none(
         monkeypatch.chdir(cwd)
         for here in (str(cwd), ""):
             try:
-                found = locate(wanted, os.environ, here)
+                place = find.locate(wanted, os.environ, here)
             except Exception as error:
                 assert "spike_not_found" in str(getattr(error, "code", error))
             else:
-                assert Path(found) == o.spike.root
+                assert Path(place) == o.spike.root
 
 
 # --- what setup made ------------------------------------------------------------------------------

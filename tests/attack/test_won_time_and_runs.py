@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from support import Open, open_plain
 from wire import Wire, open_script, wait_for_row
 
 from spike_mcp.core import events as ev
+from spike_mcp.core import patches
 from spike_mcp.core.codes import Actor
 from spike_mcp.host.clock import ManualClock
 from spike_mcp.session.agent import LATE_ROWS, AgentDesk
@@ -187,3 +189,31 @@ def test_a_short_file_written_over_and_over_uses_up_the_space_like_a_long_one(
     codes = [o.edit("src/a.py", *pair).code for pair in pairwise(texts)]
     assert codes[:5] == [""] * 5
     assert codes[-1] == "call_limit_spent"
+
+
+# --- the lock -------------------------------------------------------------------------------------
+
+
+def test_a_megabyte_of_patch_is_read_before_anybody_is_kept_waiting(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patches that take seconds, one after the other, would keep the human's commands out."""
+    o = opened()
+    held: list[bool] = []
+    real = patches.parse
+
+    def parse(text: str, limit: int) -> patches.PatchSet:
+        with open(o.spike.judge / "lock", "r+b") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.append(False)
+            except BlockingIOError:
+                held.append(True)
+        return real(text, limit)
+
+    monkeypatch.setattr(patches, "parse", parse)
+    text = "--- a/src/a.py\n+++ b/src/a.py\n@@\n-line 50\n" + "+more\n" * 4000
+    assert o.call("spike_apply_patch", patch=text, rationale="all of it").outcome == "accepted"
+    broken = text.replace("-line 50", "?line 50")
+    assert o.call("spike_apply_patch", patch=broken, rationale="again").code == "patch_malformed"
+    assert held == [False, False]

@@ -159,7 +159,7 @@ def test_an_unplanned_error_leaves_a_log_and_exits_70(
 
 
 def test_a_held_lock_is_busy_with_75(started: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spike_mcp.session.transaction.LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("spike_mcp.session.transaction.HUMAN_SECONDS", 0.05)
     holder = subprocess.Popen(
         [
             sys.executable,
@@ -176,8 +176,13 @@ def test_a_held_lock_is_busy_with_75(started: Open, monkeypatch: pytest.MonkeyPa
     try:
         assert holder.stdout is not None and holder.stdout.readline()
         told = spike("check", "--json")
-        assert (told.code, valid("check", told)["error"]["code"]) == (75, "busy")
+        error = valid("check", told)["error"]
+        assert (told.code, error["code"]) == (75, "busy")
+        assert f"process {holder.pid} has the lock" in error["hint"]
         assert spike("status").code == 0
+        holder.send_signal(signal.SIGSTOP)
+        os.waitpid(holder.pid, os.WUNTRACED)
+        assert f"kill -CONT {holder.pid}" in spike("check").err
     finally:
         holder.kill()
         holder.wait()
