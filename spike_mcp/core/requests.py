@@ -375,4 +375,7 @@ def parse(name: str, arguments: Mapping[str, Any] | None) -> Parsed:
     known = {param.name for param in PARAMS[request]}
     ignored = tuple(sorted(str(key) for key in arguments if key not in known))
     order = [f.name for f in fields(request)]
-    return Parsed(request(**dict(zip(order, values, strict=True))), ignored)
+    made = request(**dict(zip(order, values, strict=True)))
+    if isinstance(made, Report) and made.report == "unknown" and not made.text.strip():
+        return Parsed(Malformed(name, request.kind, "`text` is empty: say what is unknown"))
+    return Parsed(made, ignored)

@@ -31,6 +31,7 @@ def make_server(service: AgentService, *, tend: bool = True) -> Server[dict[str,
     """
     import mcp_types as types
     from mcp.server.lowlevel import Server
+    from mcp.shared.exceptions import MCPError
 
     from spike_mcp.edge import tools
     from spike_mcp.edge.replies import render
@@ -38,8 +39,11 @@ def make_server(service: AgentService, *, tend: bool = True) -> Server[dict[str,
     listed = types.ListToolsResult.model_validate({"tools": [t.to_wire() for t in tools.TOOLS]})
 
     async def list_tools(
-        _ctx: ServerRequestContext[dict[str, Any]], _params: types.PaginatedRequestParams | None
+        _ctx: ServerRequestContext[dict[str, Any]], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        if params is not None and params.cursor is not None:
+            # There is one page, and no cursor of ours for another one.
+            raise MCPError(types.INVALID_PARAMS, "there is no such page of tools")
         return listed
 
     async def call_tool(
