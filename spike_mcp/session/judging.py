@@ -235,30 +235,36 @@ def _open_verdict(spike: Spike, *, final: bool) -> Answer | tuple[Facts, float, 
         decisions.gate(tx, End(), "verdict")
         total = spike.contract.budgets.total * 60
         over = tx.elapsed >= total
-        mine = not over and _begin_verify(tx)
-        observe.clear_droppings(tx)
-        facts = gather(tx, rehash=final)
         elapsed = min(tx.elapsed, total)
+        opening = [] if over else _begin_verify(tx)
+        owner = process.me() if opening else ()
         # Once a hidden part has started, only the verdict can follow (spec 11).
-        final = final or over or tx.state.hidden_started
-        owner = process.me() if mine else ()
-        tx.append(Actor.HUMAN, ev.VerdictAsked(final, elapsed, owner))
-        return facts, elapsed, final
+        asked = ev.VerdictAsked(final or over or tx.state.hidden_started, elapsed, owner)
+        # In one write: a verify that nobody asked for would keep the agent out for good.
+        tx.append(Actor.HUMAN, *opening, asked)
+        try:
+            observe.clear_droppings(tx)
+            return gather(tx, rehash=final), elapsed, asked.final
+        except BaseException:
+            if opening:
+                with suppress(Problem, OSError):
+                    _stop_open(tx, met=False, why="interrupted")
+            raise
 
 
-def _begin_verify(tx: Transaction) -> bool:
-    """Opening verify closes the attempt; a step that runs before it stops as not met.
+def _begin_verify(tx: Transaction) -> list[ev.Event]:
+    """Rows that open verify and close the attempt; a step that runs before it stops as not met.
 
-    False: verify is open already, by the clock or by the human.
+    Empty: verify is open already, by the clock or by the human.
     """
     visit = tx.state.visit
     if visit is not None and visit.checkpoint is Checkpoint.VERIFY:
-        return False
+        return []
+    rows: list[ev.Event] = []
     if visit is not None:
         met = visit.checkpoint is Checkpoint.ATTEMPT and tx.tree_is_green()
-        tx.append(Actor.HUMAN, tx.stop(met=met, why="verify"))
-    tx.append(Actor.HUMAN, ev.CheckpointStarted(Checkpoint.VERIFY.value))
-    return True
+        rows.append(tx.stop(met=met, why="verify"))
+    return [*rows, ev.CheckpointStarted(Checkpoint.VERIFY.value)]
 
 
 def _announce_hidden(spike: Spike) -> None:
