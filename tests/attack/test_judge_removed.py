@@ -13,7 +13,7 @@ from acting import LONG, approve_all, ask, fix, refused, silent, verdict
 from support import PLAIN, Open, open_plain
 
 from spike_mcp.core import layout
-from spike_mcp.edge.cli import find
+from spike_mcp.edge import find
 from spike_mcp.host.clock import ManualClock
 from spike_mcp.host.scoring import PREFIX, remove_leftovers
 from spike_mcp.session import ending, judging, scoring
