@@ -50,7 +50,8 @@ class Referee:
             file.write(json.dumps([event, dict(fields)]) + "\n")
 
     def at_deadline(self) -> None:
-        self.on_event("verdict", {})
+        homes = len(list(Path(SPEC["root"]).glob("agent/private/run-*")))
+        self.on_event("verdict", {"homes": homes})
 
 
 def client() -> ClientNeeds | None:

@@ -182,6 +182,12 @@ def test_at_the_deadline_a_polite_agent_gets_its_last_words_and_the_verdict_is_w
 
 
 @pytest.mark.security
+def test_what_an_agent_filled_the_disk_with_is_gone_before_the_verdict_needs_room(run):
+    run.sh('echo "as much as there is" > "$HOME/file"; sleep 60', seconds=1.0)
+    assert run.event("verdict") == {"homes": 0}
+
+
+@pytest.mark.security
 def test_an_agent_whose_time_nobody_knows_is_ended(run):
     status, out = run.sh("trap 'echo bye; exit 0' TERM; sleep 60 & wait", seconds=0.5, fault=True)
     assert status == 1

@@ -56,11 +56,12 @@ def run_agent(spec: AgentRun, referee: Referee) -> int:
         status = anyio.run(run.main)
         if run.fault is not None:
             raise run.fault
-        if run.by == "deadline":
-            referee.at_deadline()
-        return status
     finally:
         client_home.remove(prepared.run_dir, spec.root, spec.client)
+    if run.by == "deadline":
+        # Not before: an agent may have filled the disk with its home, and a verdict needs room.
+        referee.at_deadline()
+    return status
 
 
 def warnings(spec: AgentRun) -> tuple[str, ...]:
