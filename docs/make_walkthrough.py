@@ -17,6 +17,7 @@ import re
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ HYPOTHESIS = (
 )
 
 
+WIDTH = 100
 # What a run printed last, shown as it goes: which lines a person sees depends on the moment.
-_PROGRESS = re.compile(r"^[.F]+ +\[100%\]\n", re.MULTILINE)
+_PROGRESS = re.compile(r"^([.F]+ +\[100%\]|\d+ (failed|passed)( in .*)?)\n", re.MULTILINE)
 
 
 class Story:
@@ -79,10 +81,13 @@ class Story:
         if code != expect:
             raise SystemExit(f"spike {shlex.join(arguments)}: exit {code}\n{out.getvalue()}")
         tail = f"\n(exit {code})" if code else ""
-        shown = shlex.join(arguments)
         text = _PROGRESS.sub("", out.getvalue()).rstrip()
-        self._block(f"human$ spike {shown}\n{text}{tail}")
+        self._block(f"{_typed(self.hidden(arguments))}\n{text}{tail}")
         return out.getvalue()
+
+    def hidden(self, arguments: Sequence[str]) -> list[str]:
+        """The arguments as the page shows them: paths of this run are not broken into lines."""
+        return [text.replace(str(self.root), "<spike>") for text in arguments]
 
     def agent(self, tool: str, **arguments: Any) -> None:
         """One tool call of the agent, with the text it gets."""
@@ -114,6 +119,29 @@ class Story:
         from spike_mcp.session.view import hunk_map
 
         return hunk_map(spike.Spike(self.root)).withdrawn[0].short
+
+
+def _typed(arguments: Sequence[str]) -> str:
+    """A command line as a person types it: broken before an option that does not fit."""
+    lines = ["human$ spike"]
+    words = [_quoted(text) for text in arguments]
+    while words:
+        takes_value = words[0].startswith("--") and len(words) > 1 and words[1][:2] != "--"
+        part = " ".join(words[: 1 + takes_value])
+        words = words[1 + takes_value :]
+        if len(lines[-1]) + len(part) + 3 > WIDTH:
+            lines[-1] += " \\"
+            lines.append(f"         {part}")
+        else:
+            lines[-1] += f" {part}"
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """One word of a command line, in double quotes where it needs any."""
+    if shlex.quote(text) == text or text == "<spike>":
+        return text
+    return shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
 
 
 def _shown(value: Any) -> str:
@@ -230,6 +258,9 @@ def rest(story: Story) -> None:
     story.human("verdict")
     story.human("ship")
     story.human("verify")
+    story.say(
+        "Every row of the ledger, in words. `spike report` makes a page for the ticket of it."
+    )
     story.human("log")
 
 
@@ -252,7 +283,7 @@ def make() -> str:
     """Play the story in a fresh directory; the page."""
     here = os.path.dirname(sys.executable)
     os.environ["PATH"] = here + os.pathsep + os.environ.get("PATH", "")
-    os.environ["COLUMNS"] = "100"
+    os.environ["COLUMNS"] = str(WIDTH)
     os.environ["NO_COLOR"] = "1"
     os.environ.pop("SPIKE", None)
     with tempfile.TemporaryDirectory(prefix="spike-walk-") as top:
