@@ -140,6 +140,73 @@ PYTEST_FIX = PYTEST["lib/shop/prices.py"].replace(
     "sum(price for price, _count in items)", "sum(price * count for price, count in items)"
 )
 
+MORE_PLUGINS = {
+    "setup.cfg": """\
+[tool:pytest]
+addopts = -n 2 --dist loadscope --timeout=120 --junitxml=report.xml --durations=3
+usefixtures = quiet
+""",
+    "tests/conftest.py": """\
+import pytest
+
+pytest_plugins = ["tests.plugin"]
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.name, reverse=True)
+
+
+@pytest.fixture
+def quiet(capsys):
+    yield
+    capsys.readouterr()
+""",
+    "tests/__init__.py": "",
+    "tests/plugin.py": """\
+import pytest
+
+
+@pytest.fixture
+def factory():
+    return list
+
+
+def pytest_assertrepr_compare(op, left, right):
+    return [f"{left!r} is not {right!r}"] if op == "==" else None
+""",
+    "calc.py": "def double(x):\n    return x + x if x >= 0 else x\n",
+    "tests/test_calc.py": """\
+import unittest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calc import double
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(-100, 100))
+def test_halves(x):
+    assert double(x) // 2 == x
+    assert double(21) == 42
+
+
+def test_factory(factory):
+    assert [double(x) for x in factory((1, -2))] == [2, -4]
+
+
+class TestOld(unittest.TestCase):
+    def setUp(self):
+        self.values = {}
+
+    def test_old(self):
+        for x in (0, -1):
+            with self.subTest(x=x):
+                self.values[x] = double(x)
+        self.assertEqual(self.values, {0: 0, -1: -2})
+""",
+}
+
 SRC_LAYOUT = {
     "pyproject.toml": """\
 [build-system]
@@ -513,6 +580,13 @@ PROJECTS = [
         *("pytest-script", "python", PYTEST, {"lib/shop/prices.py": PYTEST_FIX}),
         *("tests/test_prices.py", "pytest -q -W error"),
         plugins=("pytest", "pytest-asyncio", "pytest-cov"),
+        evidence="pytest",
+    ),
+    project(
+        *("pytest-plugins", "python", MORE_PLUGINS),
+        {"calc.py": "def double(x):\n    return x + x\n"},
+        *("tests/test_calc.py", "python -m pytest tests"),
+        plugins=("pytest", "hypothesis", "pytest-xdist", "pytest-timeout"),
         evidence="pytest",
     ),
     project(

@@ -27,7 +27,11 @@ PathOf = Callable[[str], str]
 def plugin_bin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that holds the plugins these projects use, shared by all workers."""
     where = shared_directory(tmp_path_factory) / "plugins"
-    return slim_environment(where, fetched=("pytest-asyncio>=1", "pytest-cov>=6"))
+    return slim_environment(
+        where,
+        ("pytest", "hypothesis", "pytest-xdist", "pytest-timeout"),
+        fetched=("pytest-asyncio>=1", "pytest-cov>=6"),
+    )
 
 
 def marked(raw: dict[str, Any]) -> object:
