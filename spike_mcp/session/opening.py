@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spike_mcp.core import events as ev
 from spike_mcp.core import globs, layout, paths
-from spike_mcp.core.codes import Actor, Isolation, Problem
+from spike_mcp.core.codes import Actor, Isolation, Problem, Usage
 from spike_mcp.core.contract import Contract
 from spike_mcp.core.fingerprint import fingerprint
 from spike_mcp.core.paths import RepoPath, allow_pattern, check_pattern
@@ -160,6 +160,7 @@ def _unmake(root: Path, pointer: Pointer | None, baseline: str, new: Sequence[Pa
 def _seal(
     draft: Draft, pointer: Pointer, manifest: Manifest, baseline: str, clock: Clock
 ) -> InitResult:
+    _check_unseen(draft, manifest)
     root, judge = draft.root, draft.root / layout.JUDGE
     blobs = Blobs(judge / layout.BLOBS)
     public = ""
@@ -204,6 +205,23 @@ def _seal(
     overridden = tuple(f"{o.path}: {o.why}" for o in overrides)
     warnings = first_look.warnings(spike, draft.repository.submodules(baseline))
     return InitResult(root, spike, draft.hypothesis.tokens, words, warnings, overridden)
+
+
+def _check_unseen(draft: Draft, manifest: Manifest) -> None:
+    """A hidden part that was committed too would be read by the agent in its worktree."""
+    parts = {"--vectors": draft.vectors} if draft.vectors else {}
+    parts |= {f"--hidden {name}": data for name, data in draft.hidden.items()}
+    parts |= {f"--negative-control {name}": data for name, data in draft.controls.items()}
+    if not parts:
+        return
+    digests = {hashlib.sha256(data).hexdigest(): name for name, data in parts.items()}
+    for path, entry in manifest.under(""):
+        if entry.sha256 in digests:
+            raise Problem(
+                Usage.INVALID_CONTRACT,
+                f"the file of {digests[entry.sha256]} is part of the baseline: {path}",
+                "the agent could read it there; keep what is to be hidden out of the commit",
+            )
 
 
 def _contract(
