@@ -1,7 +1,8 @@
-"""What the benchmark compares with, installed from the registries into `build/peers/`.
+"""What the benchmark compares, installed into `build/peers/`: this project too, as users have it.
 
 Every Python peer gets a virtual environment of its own, so that no peer's pins decide what another
-one runs on. Versions are pinned: a table is only worth its date if it can be made again.
+one runs on. Versions are pinned: a table is only worth its date if it can be made again. A checkout
+that is run in place has an import hook and no bytecode, which no user pays for.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent / "build" / "peers"
+HERE = Path(__file__).resolve().parent.parent
+TOP = HERE / "build" / "peers"
+OURS = TOP / "ours"
 FILESYSTEM = "@modelcontextprotocol/server-filesystem@2026.8.31"
 PYTHON_PEERS = {
     "fastmcp": "fastmcp==4.2.3",
@@ -30,6 +34,27 @@ class Peers:
     node: str
     filesystem: str
     missing: dict[str, str]
+
+
+def install_ours() -> str:
+    """Install this checkout, as it is now, with what a run needs; the environment's Python."""
+    program = OURS / "bin" / "python"
+    if not program.is_file():
+        _run([sys.executable, "-m", "venv", "--clear", str(OURS)])
+    print("installing this checkout", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        # A copy: setuptools takes along whatever an older build has left in the tree.
+        source = Path(place, "source")
+        source.mkdir()
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(HERE / name, source / name)
+        shutil.copytree(
+            HERE / "spike_mcp", source / "spike_mcp", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        pip = [str(program), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        _run([*pip, f"{source}[sandbox]", "pytest>=9"])
+        _run([*pip, "--no-deps", "--force-reinstall", str(source)])
+    return str(program)
 
 
 def install() -> Peers:

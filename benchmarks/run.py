@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import shutil
 import sys
 import tempfile
@@ -31,6 +32,10 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="update docs/performance.md")
     wanted = parser.parse_args()
     began = time.monotonic()
+    if Path(sys.prefix) != peers_module.OURS:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        program = peers_module.install_ours()
+        os.execv(program, [program, __file__, *sys.argv[1:]])
     peers = peers_module.install()
     results = Results()
     results.notes += [f"left out: {why}" for why in peers.missing.values()]
