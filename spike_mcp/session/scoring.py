@@ -230,6 +230,23 @@ def _with_hidden(spike: Spike, done: Score, on_progress: Progress) -> Score:
         said += list(report.failures[:20])
     for path, sha in sorted(spike.contract.hidden.items()):
         result = _run_replaced(spike, {path: spike.judge / layout.BLOBS / sha}, pinned=False)
-        passed = passed and result.outcome is RunOutcome.PASSED
-        said.append(f"hidden {path}: {result.outcome.value}")
+        dodged = _dodged(result, done)
+        count = len(result.evidence.collected)
+        passed = passed and result.outcome is RunOutcome.PASSED and not dodged
+        counts = f" ({count - dodged} of {count} tests passed)" if count else ""
+        said.append(f"hidden {path}: {result.outcome.value}{counts}")
     return replace(done, twin=Twin.PASSED if passed else Twin.FAILED, hidden=tuple(said))
+
+
+def _dodged(result: RunResult, done: Score) -> int:
+    """Hidden tests that were collected and did not pass.
+
+    No pin holds them, so a skip from inside the code under test would go unseen. What the visible
+    run skipped likewise is the project's own business.
+    """
+    seen = done.result.evidence.outcomes if done.result else {}
+    told = result.evidence.outcomes
+    return sum(
+        told.get(key) != "passed" and (key not in told or seen.get(key) != told[key])
+        for key in result.evidence.collected
+    )
