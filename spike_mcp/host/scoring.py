@@ -134,14 +134,22 @@ def _write(where: bytes, data: bytes, mode: int) -> None:
 def _baseline(worktree: Worktree, blobs: Blobs, path: str, entry: Entry) -> bytes:
     if blobs.has(entry.sha256):
         return blobs.get(entry.sha256)
-    data = worktree.read(RepoPath.trusted(path), _LONGEST, linked=True)
+    try:
+        data = worktree.read(RepoPath.trusted(path), _LONGEST, linked=True)
+    except Problem as problem:
+        if problem.code is Refusal.WORKTREE_TAMPERED:
+            raise
+        raise _changed(path) from problem  # it is gone, or no file any more
     if hashlib.sha256(data).hexdigest() != entry.sha256:
         raise _changed(path)
     return data
 
 
 def _link(worktree: Worktree, path: str, entry: Entry) -> bytes:
-    text = os.readlink(_join(Path(worktree.root), path))
+    try:
+        text = os.readlink(_join(Path(worktree.root), path))
+    except OSError as error:
+        raise _changed(path) from error
     if hashlib.sha256(text).hexdigest() != entry.sha256:
         raise _changed(path)
     return text

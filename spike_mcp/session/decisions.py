@@ -271,7 +271,11 @@ def comment(spike: Spike, name: str, text: str) -> str:
         def prepare() -> None:
             found.extend(chosen_hunks(spike, hunk_map(spike), [name]))
             if not text.strip():
-                raise Problem(Refusal.MALFORMED_REQUEST, "the comment is empty")
+                raise Problem(
+                    Refusal.MALFORMED_REQUEST,
+                    "the comment is empty",
+                    "say what the agent shall hear",
+                )
 
         gate(tx, Decide(), "comment", prepare)
         each = found[0]
@@ -291,7 +295,9 @@ def note_unknown(spike: Spike, text: str) -> int:
 
 def _filled(text: str) -> None:
     if not text.strip():
-        raise Problem(Refusal.MALFORMED_REQUEST, "say in a sentence what is unknown")
+        raise Problem(
+            Refusal.MALFORMED_REQUEST, "the unknown is empty", "say in a sentence what is unknown"
+        )
 
 
 def confirm_unknown(spike: Spike, number: int) -> None:
@@ -317,7 +323,8 @@ def restore(spike: Spike, paths: Sequence[str] = (), *, everything: bool = False
         found: list[str] = []
 
         def prepare() -> None:
-            odd = [finding.path for finding in observe.sweep(tx).findings]
+            # Its own .git is judged as tampering, whoever moved it: no bytes put that right.
+            odd = [f.path for f in observe.sweep(tx).findings if f.path != ".git"]
             wanted = odd if everything else list(dict.fromkeys(paths))
             unknown = [path for path in wanted if path not in odd]
             if unknown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping
@@ -251,7 +252,9 @@ def remove(spike: Spike) -> Removed:
 
 def _remove(spike: Spike) -> Removed:
     spike.refresh()
-    if spike.state.verdict is None and spike.state.killed is None and not spike.damage:
+    # A result that no row names is the end of a spike whose judge was taken apart.
+    judged = os.path.lexists(spike.verdict_dir / layout.RESULT)
+    if not (spike.state.verdict or spike.state.killed or spike.damage or judged):
         raise Problem(
             Refusal.NOT_AUTHORISED,
             "this spike is still open",

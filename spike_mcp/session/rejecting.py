@@ -162,7 +162,11 @@ def _plan_patch(spike: Spike, patch_id: str) -> RejectPlan:
         files.append(_revised(spike, name, back))
     changed = tuple(f for f in files if f.before != f.after)
     if not changed:
-        raise Problem(Refusal.NO_CHANGES, f"nothing of {patch_id} is left in the worktree")
+        raise Problem(
+            Refusal.NO_CHANGES,
+            f"nothing of {patch_id} is left in the worktree",
+            "`spike map` shows what there is",
+        )
     gone = _gone_regions(spike, changed)
     keys = frozenset(region.key for region in gone)
     own = _decided_before(spike, keys)
@@ -308,7 +312,9 @@ def _last(spike: Spike) -> Decided:
     for decided in reversed(spike.state.decisions):
         if not decided.undone:
             return decided
-    raise Problem(Refusal.NO_CHANGES, "there is no decision to undo")
+    raise Problem(
+        Refusal.NO_CHANGES, "there is no decision to undo", "`spike log` shows what was decided"
+    )
 
 
 def _undo_reject(

@@ -45,7 +45,11 @@ def places_of(spike: Spike) -> Places:
     """Where the measurement's program and packages lie, as sealed when setup stopped."""
     row = spike.state.sealed.get("setup")
     if row is None:
-        raise Problem(Refusal.NOT_STARTED, "the measurement's program has not been sealed yet")
+        raise Problem(
+            Refusal.NOT_STARTED,
+            "the measurement's program has not been sealed yet",
+            "`spike start` does so when setup stops",
+        )
     return load_places(spike.blobs.get(row.places))
 
 

@@ -209,8 +209,13 @@ class Spike:
             return None
         if self.blobs.has(sha):
             return self.blobs.get(sha)
-        data = self.worktree.read(RepoPath.trusted(path), 1 << 40)
-        if hashlib.sha256(data).hexdigest() != sha:
+        data: bytes | None = None
+        try:
+            data = self.worktree.read(RepoPath.trusted(path), 1 << 40)
+        except Problem as problem:
+            if problem.code is not Refusal.FILE_MISSING:
+                raise
+        if data is None or hashlib.sha256(data).hexdigest() != sha:
             raise Problem(
                 Refusal.OUT_OF_BAND_CHANGE,
                 f"changed outside the tools: {path}",

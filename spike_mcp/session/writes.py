@@ -228,7 +228,11 @@ def _placed_revert(spike: Spike, patch_id: str) -> tuple[Placed, ...]:
 
 
 def _nothing(patch_id: str) -> tuple[Placed, ...]:
-    raise Problem(Refusal.NO_CHANGES, f"nothing of {patch_id} is left in the worktree")
+    raise Problem(
+        Refusal.NO_CHANGES,
+        f"nothing of {patch_id} is left in the worktree",
+        "spike_status shows which hunks there are",
+    )
 
 
 def later_patches(spike: Spike, patch_id: str, path: str) -> list[str]:
