@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from importlib import metadata
+from pathlib import Path
+
 import pytest
 from cli_desk import spike, valid
 
@@ -29,6 +33,47 @@ def test_what_is_missing_comes_with_its_remedy(monkeypatch: pytest.MonkeyPatch) 
     told = spike("doctor", "--json")
     levels = {each["name"]: each for each in told.json["findings"]}
     assert levels["git"]["level"] == "bad" and levels["git"]["remedy"]
+
+
+def test_a_machine_without_the_extras_is_told_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No bubblewrap in PATH and none as a wheel, no Textual, no node, no agent client."""
+    git = shutil.which("git")
+    assert git is not None
+    (tmp_path / "git").symlink_to(git)
+    version = metadata.version
+
+    def without_textual(name: str) -> str:
+        if name == "textual":
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(metadata, "version", without_textual)
+    monkeypatch.setattr("spike_mcp.host.sandbox.machine.find_spec", lambda _name: None)
+    told = spike("doctor")
+    assert told.code == 78
+    lines = told.out.splitlines()
+    for level, name, detail, remedy in (
+        (
+            "warn",
+            "textual",
+            "not installed: `spike review` works with --plain only",
+            "pip install 'spike-referee[review]'",
+        ),
+        (
+            "bad",
+            "bubblewrap",
+            "bubblewrap (bwrap) is not installed",
+            "install bubblewrap 0.8 or newer (apt install bubblewrap), "
+            "or pip install 'spike-referee[sandbox]'",
+        ),
+    ):
+        at = lines.index(f"{level:<6}{name:<14}{detail}")
+        assert lines[at + 1] == f"{'':20}remedy: {remedy}"
+    assert f"{'ok':<6}{'clients':<14}no agent client that is known here is in your PATH" in lines
+    assert told.err == "no spike runs here without bubblewrap\n"
 
 
 def test_a_home_that_can_not_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from spike_mcp.edge.cli.out import Answer, Line
 from spike_mcp.edge.cli.verbs import Command
 from spike_mcp.edge.find import spikes_home
 
-_OLDEST_GIT = (2, 30)
+_OLDEST_GIT = (2, 32)
 _PACKAGES = ("mcp", "pygit2", "unidiff", "cryptography", "anyio", "textual")
 _COLUMN = 14
 
@@ -37,9 +37,12 @@ class Finding(NamedTuple):
 
 def _doctor(context: Context) -> Answer:
     found = [finding for look in LOOKS for finding in look(context.environ)]
-    bad = any(finding.level == "bad" for finding in found)
+    missing = [finding.name for finding in found if finding.level == "bad"]
+    bad = bool(missing)
+    said = f"no spike runs here without {', '.join(missing)}" if bad else "spikes can run here"
     data = {"ok": not bad, "findings": [finding.to_dict() for finding in found]}
-    return Answer(data, _lines(found, context.out.width), Exit.REFUSED if bad else Exit.OK)
+    code = Exit.REFUSED if bad else Exit.OK
+    return Answer(data, _lines(found, context.out.width), code, after=[said])
 
 
 def _lines(found: list[Finding], width: int) -> Iterator[Line]:
@@ -79,7 +82,7 @@ def _python(_environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _git(_environ: Mapping[str, str]) -> Iterator[Finding]:
-    remedy = "install git 2.30 or newer"
+    remedy = "install git 2.32 or newer"
     try:
         done = subprocess.run(
             ["git", "--version"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL
@@ -122,7 +125,7 @@ def _sandbox(_environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _user(_environ: Mapping[str, str]) -> Iterator[Finding]:
     if os.geteuid() == 0:
-        yield Finding("user", "warn", "running as root", "an ordinary user is safer")
+        yield Finding("user", "warn", "running as root", "run it as an ordinary user")
     else:
         yield Finding("user", "ok", f"uid {os.geteuid()}")
 
