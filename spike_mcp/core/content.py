@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from spike_mcp.core import words
-from spike_mcp.core.codes import Problem, Refusal
+from spike_mcp.core.codes import ChangeKind, Problem, Refusal
 from spike_mcp.core.regions import Region, split_lines
-from spike_mcp.core.unsafe import escape, is_hidden, mixed_scripts, quoted
+from spike_mcp.core.unsafe import escape, is_hidden, mixed_scripts, quoted, twin_words
 
 BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark; it is kept, and no part of the text."""
@@ -207,6 +207,7 @@ def _findings(
     path: str, regions: tuple[Region, ...], before: bytes | None, after: bytes | None
 ) -> Iterator[Flag]:
     look_alikes: list[tuple[int, int, str]] = []
+    twins: list[tuple[int, int, str]] = []
     for region in regions:
         kept = frozenset(_HIGH_RUN.findall(region.removed))
         for offset, line in enumerate(split_lines(region.added)):
@@ -221,12 +222,29 @@ def _findings(
             yield from _hidden(text, number)
             if mixed_scripts(text):
                 yield Flag("mixed_scripts", number, "a word mixes letters of look-alike scripts")
+            twins += [(number, at, word) for at, word in twin_words(text)]
             if words.folds_names(path, after or region.added):
                 look_alikes += [(number, at, word) for at, word in words.look_alikes(text)]
     yield from _cookie_flags(path, regions, before, after)
+    yield from _twin_flags(path, twins, after)
+    if regions and regions[0].kind is ChangeKind.CREATE and twin_words(path):
+        yield Flag("mixed_scripts", 1, "the file's name has letters that only look Latin")
     for number, word in words.in_code(look_alikes, after):
         plain = unicodedata.normalize("NFKC", word)
         yield Flag("look_alike", number, f"'{quoted(word)}' is read as the name '{plain}'")
+
+
+def _twin_flags(
+    path: str, twins: list[tuple[int, int, str]], after: bytes | None
+) -> Iterator[Flag]:
+    """Names in another alphabet that read like Latin ones; texts for people may hold any."""
+    if path.endswith(_PROSE) or not twins:
+        return
+    python = words.folds_names(path, after or b"")
+    found = words.in_code(twins, after) if python else ((line, word) for line, _, word in twins)
+    for number, word in found:
+        text = f"'{quoted(word)}' is made of letters that only look Latin"
+        yield Flag("mixed_scripts", number, text)
 
 
 def _without_ending(line: bytes) -> bytes:

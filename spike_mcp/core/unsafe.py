@@ -88,6 +88,19 @@ _TWIN_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "ARMENIAN", "CHEROKEE"})
 _GREEK_TWINS = frozenset("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧινορυ")
 
 
+# Letters that no font draws otherwise than a Latin one. Lower-case Greek is left out but for the
+# omicron: formulas are full of it, and rho, nu or iota can be told from p, v and i.
+_LATIN_TWINS = frozenset("асеорхуіѕјһԁԛԝАВЕЅІЈКМНОРСТХУҺΑΒΕΖΗΙΚΜΝΟΡΤΥΧοօ")
+
+
+def twin_words(text: str) -> list[tuple[int, str]]:
+    """`(column, word)` of words made of letters that only look Latin: a name that is another."""
+    if text.isascii():
+        return []
+    found = ((match.start(), match.group()) for match in _WORD.finditer(text))
+    return [(at, word) for at, word in found if _LATIN_TWINS.issuperset(word)]
+
+
 def _script(char: str) -> str:
     if char in _GREEK_TWINS:
         return "GREEK"

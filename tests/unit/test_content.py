@@ -220,3 +220,34 @@ def test_no_change_and_deletion_are_fine() -> None:
 def test_flags_are_bounded() -> None:
     after = b"\x1b" * 1000 + b"\n"
     assert len(flagged(None, after)) == content.MAX_FLAGS
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("name", ["\u0430", "\u0441\u043e\u0440", "\u0391", "\u03bf", "\u0430_1"])
+def test_names_whose_letters_only_look_latin_are_flagged_in_code(name: str) -> None:
+    base = b"def f(a):\n    return a\n"
+    work = f"def f(a, {name}=None):\n    return {name}\n".encode()
+    regions = diff("a.py", base, work)
+    assert content.deceptive(base, work, regions) is None
+    found = content.flags("a.py", regions, base, work)
+    assert {flag.name for flag in found} == {"mixed_scripts"}
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.py", "x = '\u0441\u043e\u0440'  # \u0441\u043e\u0440"),
+        ("a.py", "\u03c1 = \u03bd * \u03b1"),
+        ("a.py", "\u0442\u0435\u0441\u0442 = 1"),
+        ("a.md", "\u0430 \u043e\u043d"),
+    ],
+)
+def test_honest_words_of_other_alphabets_are_left_alone(path: str, line: str) -> None:
+    work = f"{line}\n".encode()
+    assert not flagged(b"\n", work, path)
+
+
+@pytest.mark.security
+def test_a_new_file_beside_one_that_its_name_only_looks_like_is_flagged() -> None:
+    assert flagged(None, b"x = 1\n", "src/\u0430.py") == [("mixed_scripts", 1)]
+    assert not flagged(b"x = 1\n", b"x = 2\n", "src/\u0430.py")
