@@ -7,6 +7,7 @@ Git, and the filters are switched off by name all the same.
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -226,7 +227,7 @@ def _verify_own(where: str, pointer: Pointer) -> None:
     problem = ""
     if os.path.islink(where) or os.path.normpath(recorded) != where:
         problem = "is not where the worktree was made"
-    elif os.path.lexists(where) and os.lstat(where).st_ino != pointer.inode:
+    elif os.path.lexists(where) and not _is_same(where, pointer):
         problem = "is another directory than the one that was made"
     elif os.path.isdir(pointer.admin) and _text(pointer.admin, "gitdir") != pointer.gitdir:
         problem = "is not what its entry in the repository names"
@@ -236,6 +237,12 @@ def _verify_own(where: str, pointer: Pointer) -> None:
             f"{where} {problem}: nothing was removed",
             "look at it, and remove it yourself: git worktree remove",
         )
+
+
+def _is_same(where: str, pointer: Pointer) -> bool:
+    # A file system gives the number of something removed to what is made next.
+    found = os.lstat(where)
+    return stat.S_ISDIR(found.st_mode) and found.st_ino == pointer.inode
 
 
 def _text(directory: str, name: str) -> str:
