@@ -3,6 +3,7 @@
 A part of the fold (`state.py`): pure, and true to the row's own words.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,14 +62,22 @@ def stamped(state: State, event: ev.Revision, patch: str) -> Mapping[str, tuple[
     for path, _kind, spans in event.spans:
         old = state.spans[path][2] if path in state.spans else ()
         known = {span[0] for span in old} if patch else stamps.keys()
+        starts = [span[1] for span in old]
+        ends = [span[1] + span[2] for span in old]
         for span in spans:
             if span[0] in known:
                 continue
-            origins = {p for o in old if touches(o, span) for p in stamps.get(o[0], ())}
+            # Those that it touches stand together: a patch may have two thousand regions.
+            near = old[bisect_left(ends, span[1]) : bisect_right(starts, span[1] + span[2])]
+            origins = {p for o in near for p in stamps.get(o[0], ())}
             if patch:
                 origins.add(patch)
-            stamps[span[0]] = tuple(sorted(origins, key=_ordinal))
+            stamps[span[0]] = tuple(sorted(origins, key=_ordinal)[-MOST_STAMPS:])
     return stamps
+
+
+MOST_STAMPS = 20
+"""Patches that a region is stamped with at most, the newest: it may be rewritten without end."""
 
 
 def _ordinal(identifier: str) -> int:
