@@ -6,6 +6,7 @@ it out without doing it; `reject` does it between an intent row and an outcome r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,8 @@ from spike_mcp.session.spike import Spike
 from spike_mcp.session.transaction import Transaction, transaction
 from spike_mcp.session.view import HunkMap, MapHunk, hunk_map
 from spike_mcp.session.writes import Revised
+
+_PATCH_NAME = re.compile(r"P\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,11 @@ def plan_reject(
         return _plan_hunks(spike, current.pending, "all pending hunks", to_baseline=to_baseline)
     if len(targets) == 1 and targets[0] in spike.state.patches:
         return _plan_patch(spike, targets[0])
+    if len(targets) == 1 and _PATCH_NAME.fullmatch(targets[0]):
+        there = ", ".join(spike.state.patches) or "none yet"
+        raise Problem(
+            Refusal.HUNK_UNKNOWN, f"there is no patch {targets[0]}", f"there are: {there}"
+        )
     if len(targets) == 1 and _is_withdrawn(current, targets[0]):
         return _plan_withdrawn(spike, current, targets[0])
     chosen = chosen_hunks(spike, current, targets)

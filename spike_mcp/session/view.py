@@ -126,14 +126,13 @@ def _one(found: tuple[_Named, ...], name: str) -> _Named:
     matching = [each for each in found if wanted and each.id.startswith(wanted)]
     if len(matching) == 1:
         return matching[0]
-    shown = ", ".join(each.short for each in (matching or found)[:8]) or "none"
+    shown = ", ".join(each.short for each in (matching or found)[:8])
     if matching:
         raise Problem(
             Refusal.HUNK_UNKNOWN, f"{name} fits several hunks: {shown}", "give more digits"
         )
-    raise Problem(
-        Refusal.HUNK_UNKNOWN, f"there is no hunk {name} in the map now", f"there are: {shown}"
-    )
+    there = f"there are: {shown}" if shown else "the map is empty"
+    raise Problem(Refusal.HUNK_UNKNOWN, f"there is no hunk {name} in the map now", there)
 
 
 def hunk_map(spike: Spike) -> HunkMap:

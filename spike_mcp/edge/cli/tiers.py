@@ -10,7 +10,7 @@ _APPROVALS = {
 _WRITERS = {
     "enforced": "locked in by `spike run`",
     "configured": "asked to use only our tools, by convention",
-    "none": "none has connected",
+    "none": "no agent has connected",
 }
 
 

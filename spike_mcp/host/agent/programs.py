@@ -79,7 +79,7 @@ def _check_shim(found: str) -> None:
 
 
 def _not_found(message: str) -> AgentNeverRan:
-    problem = AgentNeverRan(message, "name it as after `--`, or give its full path")
+    problem = AgentNeverRan(message, "install it, or give its full path after `--`")
     problem.code = Usage.USAGE
     return problem
 
