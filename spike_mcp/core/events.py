@@ -25,6 +25,8 @@ RegionRow = tuple[str, str, str, int, int, str, str]
 
 REGISTRY: dict[str, type["Event"]] = {}
 """Wire name -> class, of every row kind."""
+NAMES: dict[type["Event"], tuple[str, ...]] = {}
+"""Field names of every row kind."""
 E = TypeVar("E", bound=type["Event"])
 
 
@@ -37,6 +39,7 @@ class Event:
 
 def _row(cls: E) -> E:
     REGISTRY[cls.NAME] = cls
+    NAMES[cls] = tuple(f.name for f in fields(cls))
     return cls
 
 
@@ -563,7 +566,7 @@ DECISIONS = (HunkApproved, WithdrawalAccepted, HunkRejected, Undone)
 
 def encode(event: Event) -> dict[str, Any]:
     """Fields of a row (without the envelope), JSON-ready."""
-    return {f.name: getattr(event, f.name) for f in fields(event)}
+    return {name: getattr(event, name) for name in NAMES[type(event)]}
 
 
 def decode(name: str, raw: Mapping[str, Any]) -> Event:
@@ -573,10 +576,11 @@ def decode(name: str, raw: Mapping[str, Any]) -> Event:
     the ledger reader turns both into `ledger_damaged`.
     """
     cls = REGISTRY[name]
-    return cls(**{f.name: _frozen(raw[f.name]) for f in fields(cls) if f.name in raw})
+    return cls(**{name: _frozen(raw[name]) for name in NAMES[cls] if name in raw})
 
 
 def _frozen(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_frozen(item) for item in value)
-    return value
+    # Every value of every row comes by here: no call for what is no list, no generator.
+    if type(value) is not list:
+        return value
+    return tuple([_frozen(item) if type(item) is list else item for item in value])

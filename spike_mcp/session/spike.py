@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spike_mcp.core import events as ev
 from spike_mcp.core import layout
 from spike_mcp.core.codes import ChangeKind, Problem, Refusal, Usage
 from spike_mcp.core.contract import Contract
-from spike_mcp.core.fingerprint import fingerprint
 from spike_mcp.core.hunks import Region, compose, diff, digest
 from spike_mcp.core.model import Approval, Entry, State
 from spike_mcp.core.paths import PathPolicy, RepoPath, makefile_includes
@@ -28,7 +27,9 @@ from spike_mcp.host.files import Blobs
 from spike_mcp.host.ledger import Ledger
 from spike_mcp.host.locks import SpikeLock
 from spike_mcp.host.manifest import Manifest
-from spike_mcp.host.worktree import Worktree
+
+if TYPE_CHECKING:
+    from spike_mcp.host.worktree import Worktree
 
 REGULAR = 0o100000
 NEW_MODE = REGULAR | 0o644
@@ -135,6 +136,8 @@ class Spike:
     @cached_property
     def fingerprint(self) -> str:
         """Six words over contract and approval key."""
+        from spike_mcp.core.fingerprint import fingerprint
+
         created = self.created
         return fingerprint(self._contract_bytes(created.contract), created.approval_key)
 
@@ -156,7 +159,9 @@ class Spike:
 
     @cached_property
     def worktree(self) -> Worktree:
-        """Confined access to work/."""
+        """Confined access to work/; loaded late, since `spike status` needs none (spec 15)."""
+        from spike_mcp.host.worktree import Worktree
+
         return Worktree(self.work, self.manifest)
 
     @property
