@@ -166,7 +166,7 @@ def _run_cancel(event: ev.RunCancelAsked, _state: State) -> Told:
 
 @_on(ev.RunLost)
 def _run_lost(event: ev.RunLost, _state: State) -> Told:
-    return Told("runs", f"{event.run} was lost: its process died", "bad")
+    return Told("runs", f"{event.run} ended without a result", "bad")
 
 
 # --- writes -------------------------------------------------------------------------------------

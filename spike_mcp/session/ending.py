@@ -19,7 +19,7 @@ from spike_mcp.core.decide import Refused
 from spike_mcp.core.requests import Apply, End
 from spike_mcp.core.verdict import Facts, judge
 from spike_mcp.host.files import write_atomic
-from spike_mcp.host.git import Git, remove_worktree
+from spike_mcp.host.git import Git, check_removable, remove_worktree
 from spike_mcp.host.ledger import damaged
 from spike_mcp.host.pointer import Pointer
 from spike_mcp.session import decisions, judging, observe, result, runs, writes
@@ -201,6 +201,8 @@ def _close(spike: Spike, note: str) -> None:
                 raise Problem(answer.code, answer.message, answer.hint)
             _write_closed(tx)
         if not spike.damage:
+            if tx.state.shipped is not None:  # not closed halfway: its branch may have to stay
+                check_removable(spike.work, _pointer(spike), tx.state.shipped.commit)
             tx.append(Actor.HUMAN, ev.Killed(note[:8000]))
 
 

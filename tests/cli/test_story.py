@@ -127,6 +127,10 @@ def test_a_spike_goes_from_init_to_ship(repo: Path, place: Path) -> None:
 
     unmerged = spike("rm", "plain")
     assert unmerged.code != 0 and Path(made["root"]).exists()
+    # What is refused closes nothing either, and its way out is one that git takes.
+    closing = spike("kill", "--note", "no more", "--spike", "plain")
+    assert closing.code == 77 and "git update-ref -d refs/heads/spike/plain" in closing.err
+    assert "killed" not in [row["event"] for row in spike("log", "--json").json["rows"]]
     git(repo, "merge", "-q", "spike/plain")
     removed = valid("rm", spike("rm", "plain", "--json"))
     assert Path(removed["archive"]).is_file() and not Path(made["root"]).exists()

@@ -194,7 +194,8 @@ def _hunk_facts(each: HunkLine) -> Iterator[str]:
         yield f"made by {_t(', '.join(each.patches))}"
     if each.decided is not None:
         yield f"approved at minute {minutes(each.decided)}"
-        yield f"{each.seconds:.0f} s looked at"
+        if each.seconds:
+            yield f"{each.seconds:.0f} s looked at"
     if each.signed:
         yield "signed"
 

@@ -167,8 +167,9 @@ def hunk_facts(each: HunkLine) -> Iterator[str]:
     yield f"+{each.added} -{each.removed}{kind}, {made}"
     if each.decided is not None:
         signed = ", signed" if each.signed else ""
-        looked = f"after {each.seconds:.0f} s of looking"
-        yield f"approved at minute {minutes(each.decided)} {looked}{signed}"
+        # `spike approve` knows no time of looking: nobody is said to have looked for 0 s.
+        looked = f" after {each.seconds:.0f} s of looking" if each.seconds else ""
+        yield f"approved at minute {minutes(each.decided)}{looked}{signed}"
     if each.rationale:
         yield f"the agent's reason: {plain(reasons(each.rationale, 4000))}"
     if each.like_rationale:

@@ -6,7 +6,13 @@ digest itself, `repository` looks at the user's checkout, `worktrees` makes and 
 
 from spike_mcp.host.git.objects import Git, TreeChange, TreeEntry
 from spike_mcp.host.git.repository import PathState, Repository, discover
-from spike_mcp.host.git.worktrees import add_worktree, checked_out, mark_intent, remove_worktree
+from spike_mcp.host.git.worktrees import (
+    add_worktree,
+    check_removable,
+    checked_out,
+    mark_intent,
+    remove_worktree,
+)
 
 __all__ = [
     "Git",
@@ -15,6 +21,7 @@ __all__ = [
     "TreeChange",
     "TreeEntry",
     "add_worktree",
+    "check_removable",
     "checked_out",
     "discover",
     "mark_intent",

@@ -108,6 +108,25 @@ class Removed:
     kept: tuple[str, ...]
 
 
+def check_removable(root: PathLike, pointer: Pointer, tip: str) -> str | None:
+    """Whether `remove_worktree` would go through; where the branch is now, None = nowhere.
+
+    Raises `Problem(WORKTREE_TAMPERED)`, `Problem(NOT_AUTHORISED)`.
+    """
+    git = Git(pointer.common)
+    _verify_own(_real(root), pointer)
+    now = git.resolve(pointer.branch)
+    if now is not None and tip != pointer.commit and not git.is_merged(now, pointer.branch):
+        name = pointer.branch.removeprefix("refs/heads/")
+        raise Problem(
+            Refusal.NOT_AUTHORISED,
+            f"branch {name} holds a shipped commit that no other branch contains",
+            # `git branch -D` refuses a branch that a worktree has checked out.
+            f"merge it first; to throw it away: git update-ref -d {pointer.branch}",
+        )
+    return now
+
+
 def remove_worktree(root: PathLike, pointer: Pointer, tip: str) -> Removed:
     """Remove `work/`, its entry in the repository and the branch, if the branch is at `tip`.
 
@@ -118,14 +137,7 @@ def remove_worktree(root: PathLike, pointer: Pointer, tip: str) -> Removed:
     where = _real(root)
     git = Git(pointer.common)
     name = pointer.branch.removeprefix("refs/heads/")
-    _verify_own(where, pointer)
-    now = git.resolve(pointer.branch)
-    if now is not None and tip != pointer.commit and not git.is_merged(now, pointer.branch):
-        raise Problem(
-            Refusal.NOT_AUTHORISED,
-            f"branch {name} holds a shipped commit that no other branch contains",
-            f"merge it first, or delete it yourself: git branch -D {name}",
-        )
+    now = check_removable(root, pointer, tip)
     removed = []
     if os.path.lexists(where):
         remove_worktree_files(where)
