@@ -134,7 +134,8 @@ def _facts(report: Report) -> Iterator[str]:
 
 
 def _fact_rows(report: Report) -> Iterator[tuple[str, str]]:
-    yield "time", f"{minutes(report.elapsed_minutes)} of {minutes(report.total_minutes)} min"
+    spent = (report.verdict or report).elapsed_minutes
+    yield "time", f"{minutes(spent)} of {minutes(report.total_minutes)} min"
     size = f"{report.lines} of {report.max_lines} lines"
     yield "change", f"{counted(len(report.hunks), 'hunk')}, {size}"
     yield "measured by", _code(" ".join(report.measurement))

@@ -101,7 +101,9 @@ def _head(report: Report) -> Iterator[str]:
 def _facts(report: Report) -> Iterator[str]:
     yield "| | |"
     yield "|---|---|"
-    spent = f"{minutes(report.elapsed_minutes)} of {minutes(report.total_minutes)} min"
+    # The verdict's own time where there is one: both pages must say the same.
+    elapsed = (report.verdict or report).elapsed_minutes
+    spent = f"{minutes(elapsed)} of {minutes(report.total_minutes)} min"
     size = f"{report.lines}/{report.max_lines} lines"
     yield row("time", spent)
     yield row("change", f"{counted(len(report.hunks), 'hunk')}, {size}")
