@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,20 +30,37 @@ TAG = "rewriting the sample lines"
 # --- B53 ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting needs root; a limit on file sizes stands for it in tests/refusals")
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this container may not mount")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+def on_a_small_disk(test: Callable[[Path, Path], None]) -> Callable[..., None]:
+    """Give a test a file system of one MiB; an ordinary user gets it in a namespace of his own."""
+
+    def wrapped(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+        if os.geteuid() != 0:
+            _as_root_of_a_namespace(request.node.nodeid, tmp_path)
+            return
+        disk = tmp_path / "small"
+        disk.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(disk)]
+        subprocess.run(mount, capture_output=True, check=True)
+        try:
+            test(tmp_path, disk)
+        finally:
+            subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+    wrapped.__name__, wrapped.__doc__ = test.__name__, test.__doc__
+    return wrapped
+
+
+def _as_root_of_a_namespace(name: str, tmp_path: Path) -> None:
+    own = ["unshare", "--user", "--map-root-user", "--mount"]
+    pytest_again = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", name]
+    done = subprocess.run(
+        [*own, *pytest_again, "--basetemp", str(tmp_path / "again")],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def fill(place: Path) -> None:
@@ -102,6 +120,7 @@ class Box:
         return found | {f"work/{k}": v for k, v in snapshot(self.root / "work").items()}
 
 
+@on_a_small_disk
 def test_b53_on_a_full_disk_nothing_is_lost_and_it_goes_on_when_there_is_room(
     tmp_path: Path, small_disk: Path
 ) -> None:
@@ -152,6 +171,7 @@ def test_b53_on_a_full_disk_nothing_is_lost_and_it_goes_on_when_there_is_room(
         assert len(patches) == len(set(patches)) == 2
 
 
+@on_a_small_disk
 def test_b53_a_verdict_that_can_not_be_recorded_is_none(tmp_path: Path, small_disk: Path) -> None:
     opened = open_on(small_disk, tmp_path)
     box = Box(opened)
