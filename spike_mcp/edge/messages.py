@@ -333,7 +333,7 @@ MESSAGES: Mapping[type[StrEnum], Mapping[Any, Message]] = {
 
 def hint_for_people(code: StrEnum, hint: str) -> str:
     """`hint`, unless it speaks to an agent: then what a person does, "" where that is nothing."""
-    speaks_to_agent = "the human" in hint or "spike_" in hint or "(r)" in hint
+    speaks_to_agent = any(word in hint for word in ("the human", "spike_", "(r)", "stop here"))
     if isinstance(code, Refusal) and (not hint or speaks_to_agent or code is Refusal.TAG_MISSING):
         return FOR_PEOPLE.get(code, "" if speaks_to_agent else hint)
     return hint

@@ -245,6 +245,30 @@ def test_completion_names_every_verb(shell: str) -> None:
         assert done.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ver", "verdict verify"),
+        ("report --format ", "md html json"),
+        ("--spike here run --network ", "proxy host"),
+        ("verdict --f", "--final"),
+        ("client-config op", "opencode openai-agents openhands-sdk"),
+        ("demo inv", "invoice-rounding"),
+        ("checkpoint st", "start stop"),
+    ],
+)
+def test_bash_completes_what_is_known(line: str, offered: str) -> None:
+    words = " ".join(shlex.quote(word) for word in ["spike", *line.split(" ")])
+    asked = f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _spike"
+    done = subprocess.run(
+        ["bash", "-c", f"{script('bash')}\n{asked}\necho ${{COMPREPLY[@]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert sorted(done.stdout.split()) == sorted(offered.split()), done.stderr
+
+
 def test_every_schema_is_a_schema_and_is_printed() -> None:
     from jsonschema import Draft202012Validator
 

@@ -36,7 +36,25 @@ def _words(verb: str) -> str:
             found += map(str, action.choices)
     if verb == "help":
         found += VERBS
+    if verb == "client-config":
+        from spike_mcp.edge.clients import CLIENTS
+
+        found += CLIENTS
     return " ".join(found)
+
+
+def _choices() -> dict[str, str]:
+    """Options whose values are known: flag -> the values."""
+    from spike_mcp.edge.clients import PROGRAMS
+
+    found = {
+        flag: " ".join(map(str, action.choices))
+        for verb in VERBS
+        for action in _actions(verb)
+        if action.choices
+        for flag in action.option_strings
+    }
+    return {**found, "--client": " ".join(PROGRAMS)}
 
 
 def _takes_value() -> list[str]:
@@ -48,10 +66,14 @@ def _takes_value() -> list[str]:
         if action.nargs != 0
         for flag in action.option_strings
     ]
-    return sorted(set(found))
+    return sorted(set(found) - _choices().keys() - {"--spike"})
 
 
 def _bash() -> str:
+    choices = "\n".join(
+        f'    {flag}) COMPREPLY=($(compgen -W {_quoted(words)} -- "$current")); return ;;'
+        for flag, words in sorted(_choices().items())
+    )
     cases = "\n".join(f"    {verb}) words={_quoted(_words(verb))} ;;" for verb in VERBS)
     return f"""\
 # bash completion for spike: source <(spike completion bash)
@@ -67,7 +89,8 @@ _spike() {{
     esac
   done
   case "$previous" in
-    --color) COMPREPLY=($(compgen -W "auto always never" -- "$current")); return ;;
+    --spike) COMPREPLY=($(compgen -W "$(spike list --names 2>/dev/null)" -- "$current")); return ;;
+{choices}
     {"|".join(_takes_value())}) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case "$verb" in
@@ -76,6 +99,7 @@ _spike() {{
   esac
   case "$verb" in
     {"|".join(HUNK_VERBS)}) words="$words $(spike map --ids 2>/dev/null)" ;;
+    rm) words="$words $(spike list --names 2>/dev/null)" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   case "$verb" in
@@ -134,7 +158,7 @@ def _fish() -> str:
         seen = f"-n '__fish_seen_subcommand_from {verb}'"
         for action in _actions(verb):
             flags = [flag for flag in action.option_strings if flag.startswith("--")]
-            value = " -r" if action.nargs != 0 else ""
+            value = _fish_value(action)
             lines += [
                 f"complete -c spike {seen} -l {flag[2:]}{value} -d {_quoted(action.help or '')}"
                 for flag in flags
@@ -148,6 +172,16 @@ def _fish() -> str:
     files = " ".join(FILE_VERBS)
     lines.append(f"complete -c spike -n '__fish_seen_subcommand_from {files}' -F")
     return "\n".join(lines) + "\n"
+
+
+def _fish_value(action: argparse.Action) -> str:
+    """What follows an option: nothing, one of some words, a spike, anything."""
+    if action.nargs == 0:
+        return ""
+    if "--spike" in action.option_strings:
+        return " -x -a '(spike list --names 2>/dev/null)'"
+    known = [words for flag, words in _choices().items() if flag in action.option_strings]
+    return f" -x -a {_quoted(known[0])}" if known else " -r"
 
 
 def _quoted(text: str) -> str:

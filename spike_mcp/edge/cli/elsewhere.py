@@ -216,6 +216,7 @@ def _demo_options(parser: Parser) -> None:
         "example",
         nargs="?",
         default="retry-after",
+        choices=("retry-after", "invoice-rounding"),
         metavar="EXAMPLE",
         help="retry-after (the default) or invoice-rounding",
     )

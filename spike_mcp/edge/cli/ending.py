@@ -174,7 +174,8 @@ def _kill_lines(data: dict[str, Any], *, note: bool) -> Iterator[Line]:
         yield [("closed: ", "bold"), f"{data['decision']} {data['reason']}"]
     yield from (f"  removed {text}" for text in data["removed"])
     yield from (f"  left alone: {text}" for text in data["kept"])
-    if not note:
+    tried = data["decision"] == "KILL" and data["reason"] not in ("already_green", "flaky_baseline")
+    if tried and not note:
         yield "no note was given (--note): say in the ticket what the assistant missed"
     yield "ledger and verdict are kept; next: spike report > spike.md, then spike rm"
 

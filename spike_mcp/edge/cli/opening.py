@@ -218,6 +218,8 @@ def _passphrase(context: Context) -> str | None:
 def _list_spikes(context: Context) -> Answer:
     rows = [_summary(root) for root in known(context.environ, context.cwd)]
     rows = [row for row in rows if context.args.all or row["phase"] != "closed"]
+    if context.args.names:
+        return Answer({"spikes": rows}, (row["name"] for row in rows))
     return Answer({"spikes": rows}, _list_lines(rows, context))
 
 
@@ -304,6 +306,7 @@ def _list_options(parser: Parser) -> None:
     parser.add_argument(
         "--open", dest="all", action="store_false", help="only those that have no verdict yet"
     )
+    parser.switch("--names", "one name a line and nothing else")
 
 
 def _rm_options(parser: Parser) -> None:
@@ -346,7 +349,7 @@ and may be repeated. Nothing can be widened afterwards: a new spike is the only 
     ),
     "list": Command(
         _list_spikes,
-        usage=("[--open]",),
+        usage=("[--open] [--names]",),
         description="""
 Lists the spikes below $SPIKE_HOME (or ~/.spikes), and those that the repository here has
 worktrees of: name, phase, time left, pending hunks, verdict.
