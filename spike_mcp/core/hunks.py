@@ -241,7 +241,9 @@ def short_ids(ids: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
     short name never comes to mean a second hunk.
     """
     wanted = set(ids)
-    everything = sorted(wanted | set(taken))
+    starts = {full[:SHORT_DIGITS] for full in wanted}
+    # Hardly ever do two share that much: a spike of a thousand patches has as many old ids.
+    everything = sorted(wanted.union([full for full in taken if full[:SHORT_DIGITS] in starts]))
     names: dict[str, str] = {}
     for index, full in enumerate(everything):
         if full not in wanted:

@@ -16,6 +16,7 @@ from spike_mcp.core import events as ev
 from spike_mcp.core import mapping, timing
 from spike_mcp.core.codes import Actor, Checkpoint, Problem, Refusal
 from spike_mcp.core.decide import Observation, Refused, rows_spent
+from spike_mcp.core.hunks import short_ids
 from spike_mcp.core.model import Feedback, State
 from spike_mcp.core.model import Run as RunState
 from spike_mcp.core.requests import (
@@ -276,7 +277,7 @@ class AgentDesk:
             refused = Refused(Refusal(problem.code), problem.message, problem.hint)
             return self._refused(tx, request.tool, refused, problem)
         write_projection(self.spike)
-        ids = mapping_names(self.spike)
+        ids = short_ids([h.id for h in outcome.hunks], tx.state.hunk_ids)
         pending = [h for h in outcome.hunks if mapping.is_pending(tx.state, h)]
         paths = ", ".join(f.path for f in plan.files)
         first = (
@@ -412,13 +413,6 @@ class AgentDesk:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def mapping_names(spike: Spike) -> Mapping[str, str]:
-    """Short names of all current hunks."""
-    from spike_mcp.core.hunks import short_ids
-
-    return short_ids([h.id for h in mapping.span_hunks(spike.state)], spike.state.hunk_ids)
 
 
 def refusal_reply(code: Refusal, message: str, hint: str) -> Reply:

@@ -287,7 +287,9 @@ def revised(spike: Spike, change: Change) -> Revised:
 
 def _check_content(spike: Spike, files: Iterable[Revised], *, revert: bool) -> tuple[str, ...]:
     """Content rules for added lines, and rejected changes that come back. Their keys."""
-    there = {resubmission_key(r) for path in spike.state.spans for r in spike.regions(path)}
+    rejected = spike.state.rejected
+    now = spike.state.spans if rejected else ()
+    there = {resubmission_key(region) for path in now for region in spike.regions(path)}
     again: list[str] = []
     for file in files:
         problem = content.deceptive(
@@ -295,11 +297,11 @@ def _check_content(spike: Spike, files: Iterable[Revised], *, revert: bool) -> t
         )
         if problem is not None:
             raise problem
-        keys = [resubmission_key(region) for region in file.regions]
-        again += [k for k in keys if k in spike.state.rejected and k not in there and not revert]
+        keys = [resubmission_key(region) for region in file.regions] if rejected else []
+        again += [k for k in keys if k in rejected and k not in there and not revert]
     fresh = [key for key in again if key not in spike.state.resubmission_refused]
     if fresh:
-        raise Resubmitted(fresh, spike.state.rejected[fresh[0]])
+        raise Resubmitted(fresh, rejected[fresh[0]])
     return tuple(dict.fromkeys(again))
 
 
