@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from spike_mcp.core import words
 from spike_mcp.core.codes import ChangeKind, Problem, Refusal
 from spike_mcp.core.regions import Region, split_lines
-from spike_mcp.core.unsafe import escape, is_hidden, mixed_scripts, quoted, twin_words
+from spike_mcp.core.unsafe import (
+    escape,
+    is_hidden,
+    mixed_scripts,
+    obscuring,
+    quoted,
+    twin_words,
+)
 
 BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark; it is kept, and no part of the text."""
@@ -45,7 +52,7 @@ _VARIANTS = "\ufe0e\ufe0f"
 _KEYCAP = "\u20e3"
 _ALSO_EMOJI = "\u203c\u2049\u2139\u3030\u303d"
 
-_ONLY_FLAGGED = frozenset({"emoji_joiner", "mixed_scripts"})
+_ONLY_FLAGGED = frozenset({"emoji_joiner", "mixed_scripts", "combining_marks"})
 _HINTS = {
     "lone_cr": "end lines with \\n or \\r\\n, and write a carriage return in a string as \\r",
     "control_character": "write it as an escape of the language, such as \\x1b",
@@ -220,6 +227,8 @@ def _findings(
             if number == 1 and before is not None and before.startswith(BOM):
                 text = text.removeprefix("\ufeff")
             yield from _hidden(text, number)
+            if obscuring(text):
+                yield Flag("combining_marks", number, "marks are drawn over letters or piled up")
             if mixed_scripts(text):
                 yield Flag("mixed_scripts", number, "a word mixes letters of look-alike scripts")
             twins += [(number, at, word) for at, word in twin_words(text)]

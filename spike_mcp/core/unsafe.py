@@ -42,6 +42,28 @@ def is_hidden(char: str) -> bool:
     return any(low <= point <= high for low, high in _IGNORABLE)
 
 
+# Drawn through the letter before them: a line can be made to look struck out with them.
+_OVERLAYS = frozenset(
+    chr(point)
+    for low, high in ((0x0334, 0x0338), (0x20D2, 0x20D3), (0x20D8, 0x20DA), (0x20E5, 0x20EB))
+    for point in range(low, high + 1)
+)
+_MARK = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_PILED = re.compile(f"[{_MARK}]{{4,}}")
+
+
+def needs_hex(char: str) -> bool:
+    """Whether `visible` shows `char` by its code point: it is hidden, or hides its neighbour."""
+    return is_hidden(char) or char in _OVERLAYS
+
+
+def obscuring(text: str) -> bool:
+    """Whether marks in `text` are drawn over letters or piled up until they cover other lines."""
+    if text.isascii():
+        return False
+    return not _OVERLAYS.isdisjoint(text) or _PILED.search(text) is not None
+
+
 def escape(char: str) -> str:
     """`<001b>` for ESC: the code point in hex, four digits or more.
 
@@ -52,7 +74,7 @@ def escape(char: str) -> str:
 
 def _escape_hidden(match: re.Match[str]) -> str:
     char = match.group()
-    return escape(char) if is_hidden(char) else char
+    return escape(char) if needs_hex(char) else char
 
 
 def visible(text: str) -> str:
@@ -66,7 +88,7 @@ def count_hidden(text: str) -> int:
     """How many characters of `text` `visible` would replace."""
     if text.isascii() and text.isprintable():
         return 0
-    return sum(1 for match in _SUSPECT.finditer(text) if is_hidden(match.group()))
+    return sum(1 for match in _SUSPECT.finditer(text) if needs_hex(match.group()))
 
 
 def quoted(text: str, limit: int = 120) -> str:

@@ -251,3 +251,17 @@ def test_honest_words_of_other_alphabets_are_left_alone(path: str, line: str) ->
 def test_a_new_file_beside_one_that_its_name_only_looks_like_is_flagged() -> None:
     assert flagged(None, b"x = 1\n", "src/\u0430.py") == [("mixed_scripts", 1)]
     assert not flagged(b"x = 1\n", b"x = 2\n", "src/\u0430.py")
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "mark", ["\u0336", "\u20d2", "\u0301" * 4, "\u0300\u0301\u0302\u0303\u0304"]
+)
+def test_marks_that_strike_out_or_pile_up_are_flagged(mark: str) -> None:
+    line = with_line(f"x = 'keep{mark}'")
+    assert verdict(BEFORE, line) is None
+    assert flagged(BEFORE, line) == [("combining_marks", 6)]
+
+
+def test_letters_with_the_marks_that_languages_use_are_left_alone() -> None:
+    assert not flagged(BEFORE, with_line("x = 'e\u0301 \u1ec7 a\u0323\u0302\u0301'"))

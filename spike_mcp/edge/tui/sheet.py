@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from spike_mcp.core.unsafe import is_hidden
+from spike_mcp.core.unsafe import needs_hex
 from spike_mcp.edge.present import KIND_WORDS, Glyphs, patch_of, reason_of
 from spike_mcp.edge.shown import Note, ShownHunk, notes_of, tail_words
 from spike_mcp.edge.text import safe, safe_line
@@ -290,7 +290,7 @@ def _indented(lines: list[Line]) -> list[Line]:
 def _kind(char: str) -> str:
     if char == "\t":
         return "tab"
-    return "hidden" if not " " <= char <= "~" and is_hidden(char) else "text"
+    return "hidden" if not " " <= char <= "~" and needs_hex(char) else "text"
 
 
 def _base_style(shown: ShownHunk, index: int) -> str:
