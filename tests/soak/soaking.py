@@ -25,18 +25,18 @@ from spike_mcp.session.spike import Spike
 from spike_mcp.session.view import hunk_map
 
 HOURS = 2 * 3600
-BUDGETS = dict(
-    total=130,
-    write_cutoff=124,
-    setup=1,
-    reproduce=1,
-    attempt=122,
-    verify=4,
-    max_refusals=20_000,
-    max_blob_bytes=1 << 30,
-    max_runs=5_000,
-    max_lines=4_000,
-)
+BUDGETS = {
+    "total": 130,
+    "write_cutoff": 124,
+    "setup": 1,
+    "reproduce": 1,
+    "attempt": 122,
+    "verify": 4,
+    "max_refusals": 20_000,
+    "max_blob_bytes": 1 << 30,
+    "max_runs": 5_000,
+    "max_lines": 4_000,
+}
 WHY = "the sample file turns green for callers"
 TAG = "rewriting the lines makes the sample file green"
 FILES = [f"src/part{number}.txt" for number in range(6)]
