@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spike_mcp.core import layout
 from spike_mcp.core.budgets import Budgets
 from spike_mcp.core.codes import Isolation, Problem, Refusal, Usage
 from spike_mcp.core.contract import Hypothesis, Measurement, check_name
@@ -214,6 +215,14 @@ def _check_root(root: Path, repository: Repository) -> None:
             "the spike's directory can't be inside the repository",
             "leave --root out, or name a directory elsewhere",
         )
+    for above in Path(real).parents:
+        # In work/ it would be a change from outside, in judge/ a stranger among sealed things.
+        if (above / layout.JUDGE / layout.LEDGER).is_file():
+            raise Problem(
+                Usage.USAGE,
+                f"the spike's directory can't be inside another spike's, {above}",
+                "leave --root out, or name a directory elsewhere",
+            )
     try:
         filled = root.exists() and (not root.is_dir() or any(root.iterdir()))
     except OSError as error:

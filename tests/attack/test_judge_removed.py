@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from acting import LONG, approve_all, ask, fix, refused, silent, verdict
-from support import PLAIN, Open, open_plain
+from support import PLAIN, Open, open_plain, plain_options, snapshot
 
 from spike_mcp.core import layout
 from spike_mcp.edge import find
 from spike_mcp.host.clock import ManualClock
 from spike_mcp.host.scoring import PREFIX, remove_leftovers
 from spike_mcp.session import ending, judging, scoring
+from spike_mcp.session.opening import init
 from spike_mcp.session.spike import Spike
 
 pytestmark = pytest.mark.security
@@ -146,3 +147,12 @@ def test_no_tool_writes_into_the_sealed_environment(tmp_path: Path) -> None:
         assert reply.code == "path_protected"
     assert o.edit("env/lib/a.py", "one\n", "two\n").code == "path_protected"
     assert "one" in o.call("spike_read_file", path="env/lib/a.py").lines[0]
+
+
+@pytest.mark.parametrize("place", ["work/nested", "work/src/nested", "judge/nested", "nested"])
+def test_no_spike_is_opened_inside_another_one(tmp_path: Path, place: str) -> None:
+    o = open_plain(tmp_path)
+    before = snapshot(o.spike.root)
+    options = plain_options(o.repo, o.spike.root / place, name="second")
+    assert refused(lambda: init(options)) == "usage"
+    assert snapshot(o.spike.root) == before
