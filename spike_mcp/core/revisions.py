@@ -94,7 +94,7 @@ class SpanHunk:
     keys: tuple[str, ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)  # a row of two thousand regions is half a megabyte
 def hunks_of(row: ev.FileSpans) -> tuple[SpanHunk, ...]:
     """The hunks that one file's regions make, in order; kept, since every call counts them all."""
     path, kind, rows = row

@@ -62,7 +62,7 @@ class Spike:
         self.damage = ""
         self.forged: list[str] = []
         self.memo: dict[str, Any] = {}
-        self._regions: dict[tuple[str, str, str], tuple[Region, ...]] = {}
+        self._regions: dict[str, tuple[tuple[str, str], tuple[Region, ...]]] = {}
         self._policy: tuple[frozenset[str], PathPolicy] | None = None
         self.refresh()
 
@@ -237,13 +237,13 @@ class Spike:
 
     def regions(self, path: str) -> tuple[Region, ...]:
         """The file's regions against the baseline, in order."""
-        key = (path, self.base_sha(path), self.expected(path)[0])
-        if key not in self._regions:
-            if len(self._regions) > 512:
-                self._regions.clear()
+        contents = (self.base_sha(path), self.expected(path)[0])
+        known = self._regions.get(path)
+        if known is None or known[0] != contents:
             limit = max(self.contract.budgets.max_regions, 1)
-            self._regions[key] = diff(path, self.base_bytes(path), self.work_bytes(path), limit)
-        return self._regions[key]
+            found = diff(path, self.base_bytes(path), self.work_bytes(path), limit)
+            known = self._regions[path] = (contents, found)
+        return known[1]
 
     def approval_region(self, approval: Approval) -> Region:
         """The region that was approved, its bytes from blobs."""
