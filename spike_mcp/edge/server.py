@@ -7,14 +7,13 @@ second to import, so `--help` and `connect` never load it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spike_mcp import __version__
 
+TYPE_CHECKING = False  # not from `typing`: `connect` is to start in a few milliseconds (spec 15)
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Sequence
+    from pathlib import Path
 
 USAGE = """\
 usage: spike-mcp [--spike NAME|PATH]
@@ -95,6 +94,7 @@ def _serve(wanted: str) -> int:
 def find_spike(wanted: str) -> Path:
     """The root of the spike called `wanted`, else of $SPIKE's. `Problem(SPIKE_NOT_FOUND)`."""
     import os
+    from pathlib import Path
 
     from spike_mcp.core.codes import Problem, Usage
     from spike_mcp.edge.find import locate
