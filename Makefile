@@ -8,11 +8,11 @@ STAMP  := $(VENV)/.ready
 # Tests of one file stay on one worker: they share slow fixtures.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo test lint quick test-clients bench walkthrough screens build clean
+.PHONY: help setup demo test lint quick test-clients test-protocol test-install soak bench walkthrough screens build clean
 
 help:
 	@sed -n '2,4s/^# *//p' Makefile
-	@echo '  make quick | lint | test-clients | bench | walkthrough | screens | build | clean'
+	@echo '  make quick | lint | test-clients | test-protocol | test-install | soak | bench | walkthrough | screens | build | clean'
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -42,8 +42,17 @@ quick: $(STAMP)
 test-clients: $(STAMP)
 	$(PYTEST) tests/clients -m clients
 
+test-protocol: $(STAMP)
+	$(BIN)/python -m pytest tests/conformance -m protocol
+
+test-install: $(STAMP)
+	$(BIN)/python -m pytest tests/install -m install
+
+soak: $(STAMP)
+	$(BIN)/python -m pytest tests/soak -m soak
+
 bench: $(STAMP)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py --write
 
 walkthrough: $(STAMP)
 	$(BIN)/python docs/make_walkthrough.py
