@@ -176,14 +176,13 @@ class Ledger:
                 return
         with _opened(self._path, os.O_RDONLY) as descriptor:
             seen = _look(descriptor)
-            data = _read_all(descriptor, seen[2])
-        verified = hashlib.sha256(memoryview(data)[: self._offset])
-        if len(data) < self._offset or verified.digest() != self._prefix.digest():
-            raise damaged("rows that were there before are gone or changed")
+            if _digest_of_first(descriptor, self._offset) != self._prefix.digest():
+                raise damaged("rows that were there before are gone or changed")
+            data = _read_all(descriptor, max(0, seen[2] - self._offset))
         found, end = _parse(data, self._offset, self._rows, self._head)
         rows = [self._restored(row, spill) for row, spill in found]
-        self._prefix.update(memoryview(data)[self._offset : end])
-        self._offset = end
+        self._prefix.update(memoryview(data)[:end])
+        self._offset += end
         self._rows += len(rows)
         self._head = rows[-1].raw_sha256 if rows else self._head
         self._torn = data[end:]
@@ -337,11 +336,11 @@ def storage_failed(error: OSError) -> Problem:
 def _parse(
     data: bytes, offset: int, rows: int, head: str
 ) -> tuple[list[tuple[Row, dict[str, str]]], int]:
-    """Rows of `data` from `offset` on, and where the last complete line ends."""
+    """Rows of `data`, which stands at `offset` in the file; where in it the last line ends."""
     found = []
-    end = data.rfind(b"\n", offset) + 1 or offset
-    if end > offset:
-        for line in data[offset : end - 1].split(b"\n"):
+    end = data.rfind(b"\n") + 1
+    if end:
+        for line in data[: end - 1].split(b"\n"):
             try:
                 row, spill = decode(line, rows + 1, head)
             except BadRow as why:
@@ -375,8 +374,17 @@ def _look(file: int | Path) -> _Seen:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
+def _digest_of_first(descriptor: int, size: int) -> bytes:
+    """SHA-256 of the first `size` bytes, read in pieces: they are not kept, and may be many."""
+    digest = hashlib.sha256()
+    while size > 0 and (piece := os.read(descriptor, min(size, 1 << 18))):
+        digest.update(piece)
+        size -= len(piece)
+    return digest.digest()
+
+
 def _read_all(descriptor: int, size: int) -> bytes:
-    """The whole file in one piece if it has the size it had just now (it may be growing)."""
+    """The rest of a file in one piece if it has the size it had just now (it may be growing)."""
     pieces = []
     while piece := os.read(descriptor, max(size + 1, 4096)):
         pieces.append(piece)
