@@ -29,13 +29,17 @@ class VectorReport:
 class _VectorReader(EventReader):
     """The event reader with one kind of event more: the answer of one vector."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__("vectors", _DETAIL)
+        self._count = count
         self.answers: dict[int, Mapping[str, Any]] = {}
         self._handlers = {**self._handlers, "result": self._result}
 
     def _result(self, row: Mapping[str, Any]) -> None:
         index = int(row["index"])
+        if not 0 <= index < self._count:
+            self._flaw("a vector was answered that was not asked for")
+            return
         if index in self.answers:
             self._flaw(f"vector {index + 1} was answered twice")
         self.answers[index] = row
@@ -49,7 +53,7 @@ class _VectorAdapter:
             "path": vectors.path,
             "vectors": [vector.job for vector in vectors.vectors],
         }
-        self.found = _VectorReader()
+        self.found = _VectorReader(len(vectors.vectors))
 
     def launch(self, places: Places, inside: str, dry: bool) -> Launch:
         """The interpreter of the measurement, and the calls as a file descriptor."""

@@ -6,6 +6,7 @@ the ledger; counts and output of hidden parts go into the verdict only.
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -59,6 +60,11 @@ class Score:
     controls: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     note: str = ""
+
+
+CONTROL_FACTOR = 10.0
+"""How much longer than the clean run a negative control may take: it is the same test."""
+LEAST_CONTROL_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -132,12 +138,13 @@ def _with_controls(spike: Spike, done: Score, on_progress: Progress) -> Score:
     if not LAYERS.controls:
         return done
     said: list[tuple[Control, str]] = []
+    longest = _control_seconds(done)
     for path, sha in sorted(spike.contract.negative_controls.items()):
         on_progress(f"negative control: {path} must fail")
-        said.append(_human_control(spike, path, sha))
+        said.append(_human_control(spike, path, sha, longest))
     for control in _generated(spike, done):
         on_progress(f"negative control: {control.path} line {control.line} must fail")
-        said.append(_generated_control(spike, control))
+        said.append(_generated_control(spike, control, longest))
     if not said:
         return done
     worst = next(
@@ -147,8 +154,14 @@ def _with_controls(spike: Spike, done: Score, on_progress: Progress) -> Score:
     return replace(done, control=worst, controls=tuple(text for _kind, text in said))
 
 
-def _human_control(spike: Spike, path: str, sha: str) -> tuple[Control, str]:
-    result = _run_replaced(spike, {path: spike.judge / layout.BLOBS / sha})
+def _control_seconds(done: Score) -> float:
+    """Wall limit of a control: code that sleeps when it is not the real thing delays no verdict."""
+    clean = done.result.seconds if done.result is not None else 0.0
+    return max(LEAST_CONTROL_SECONDS, CONTROL_FACTOR * clean)
+
+
+def _human_control(spike: Spike, path: str, sha: str, longest: float) -> tuple[Control, str]:
+    result = _run_replaced(spike, {path: spike.judge / layout.BLOBS / sha}, longest=longest)
     told = judge_written_control(result.outcome, result.evidence, result.exit_code, result.signal)
     kind = Control(told.value)
     return kind, f"{path} (written by a human): {kind.value}"
@@ -192,17 +205,28 @@ def _pick(bound: int, count: int) -> list[int]:
     return secrets.SystemRandom().sample(range(bound), min(count, bound))
 
 
-def _generated_control(spike: Spike, control: negative.Control) -> tuple[Control, str]:
+def _generated_control(
+    spike: Spike, control: negative.Control, longest: float
+) -> tuple[Control, str]:
     sha = spike.blobs.put(control.source)
-    result = _run_replaced(spike, {control.path: spike.judge / layout.BLOBS / sha})
+    replaced = {control.path: spike.judge / layout.BLOBS / sha}
+    result = _run_replaced(spike, replaced, longest=longest)
     kind = Control(judge_control(control, result.evidence, result.outcome).value)
     where = f"{control.path}:{control.line}"
     return kind, f"{where} expecting {control.after} for {control.before}: {kind.value}"
 
 
-def _run_replaced(spike: Spike, replaced: Mapping[str, Path], *, pinned: bool = True) -> RunResult:
+def _run_replaced(
+    spike: Spike,
+    replaced: Mapping[str, Path],
+    *,
+    pinned: bool = True,
+    longest: float = math.inf,
+) -> RunResult:
     with copy_of(spike) as tree:
         spec = clean_spec(spike, tree, replaced)
+        seconds = min(spec.limits.wall_seconds, longest)
+        spec = replace(spec, limits=replace(spec.limits, wall_seconds=seconds))
         return Run.start(spec if pinned else replace(spec, pins=())).wait()
 
 

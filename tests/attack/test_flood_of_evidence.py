@@ -10,7 +10,9 @@ import json
 
 import pytest
 
+from spike_mcp.core.vectors import parse
 from spike_mcp.host.evidence import cargo, go, stream
+from spike_mcp.host.vectors import _VectorAdapter
 
 pytestmark = pytest.mark.security
 
@@ -95,3 +97,13 @@ def test_what_a_run_has_few_of_is_kept_few(monkeypatch: pytest.MonkeyPatch) -> N
     assert max(sizes(events)) <= 100
     assert max(sizes(golang)) <= 101
     assert golang.evidence().flaws
+
+
+def test_answers_to_vectors_that_nobody_asked_are_not_kept() -> None:
+    vectors = parse('[[vector]]\ncall = "m:f"\nargs = [1]\nexpect = 2\n')
+    reader = _VectorAdapter(vectors).found
+    for number in range(1000):
+        row = {"kind": "result", "seq": number, "index": number - 500, "value": ["i", "0x2"]}
+        reader.event(json.dumps(row).encode())
+    assert set(reader.answers) == {0}
+    assert reader.evidence().flaws

@@ -8,14 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from acting import LONG, approve_all, rows
-from support import Open, open_plain
+from acting import LONG, approve_all, ask, rows, verdict
+from support import INVOICE_FIX, Open, open_invoice, open_plain
 from wire import Wire, open_script, wait_for_row
 
 from spike_mcp.core import events as ev
 from spike_mcp.core import patches
 from spike_mcp.core.codes import Actor
 from spike_mcp.host.clock import ManualClock
+from spike_mcp.session import scoring
 from spike_mcp.session.agent import LATE_ROWS, AgentDesk
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.status import status
@@ -217,3 +218,26 @@ def test_a_megabyte_of_patch_is_read_before_anybody_is_kept_waiting(
     broken = text.replace("-line 50", "?line 50")
     assert o.call("spike_apply_patch", patch=broken, rationale="again").code == "patch_malformed"
     assert held == [False, False]
+
+
+# --- the verdict ----------------------------------------------------------------------------------
+
+
+def test_code_that_sleeps_in_a_negative_control_delays_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five controls of ten minutes each would keep the human waiting for an hour."""
+    monkeypatch.setattr(scoring, "LEAST_CONTROL_SECONDS", 2.0)
+    monkeypatch.setattr(scoring, "CONTROL_FACTOR", 0.0)
+    o = open_invoice(tmp_path)
+    old, new = INVOICE_FIX
+    sleeps = (
+        "    import time\n"
+        '    text = open("tests/test_invoice.py").read()\n'
+        '    if text.count("1.00") + text.count("1.02") < 3:\n'
+        "        time.sleep(500)\n"
+    )
+    assert o.edit("invoice.py", old, sleeps + new).outcome == "accepted"
+    approve_all(o, "banker's rounding for the test")
+    found = ask(o, final=True)
+    assert verdict(found)[:2] == ("PARK", "negative_control_inconclusive")
