@@ -72,7 +72,7 @@ def _serve(wanted: str) -> int:
     from spike_mcp.edge.claim import claim_stdio
 
     fds = claim_stdio()
-    # The SDK makes a quarter of a million objects while it is imported, none of them garbage:
+    # Importing the SDK leaves eighty thousand objects to be tracked, none of them garbage:
     # looking through them again and again is a tenth of the start, and of later calls.
     gc.disable()
     from spike_mcp.edge import replies, tools  # noqa: F401  (what `make_server` will need)
