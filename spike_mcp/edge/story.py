@@ -130,6 +130,9 @@ def _backlog(event: ev.BacklogBegan, _state: State) -> Told:
 
 @_on(ev.BacklogEnded)
 def _no_backlog(event: ev.BacklogEnded, _state: State) -> Told:
+    if event.counted:
+        text = "the agent went on without waiting for the review: the time since then counts"
+        return Told("agent", text)
     return Told("agent", f"{event.pending} hunks wait: the attempt's clock runs again")
 
 
@@ -166,7 +169,8 @@ def _run_cancel(event: ev.RunCancelAsked, _state: State) -> Told:
 
 @_on(ev.RunLost)
 def _run_lost(event: ev.RunLost, _state: State) -> Told:
-    return Told("runs", f"{event.run} ended without a result", "bad")
+    why = {"human": ": a command of the human ended it", "not_made": ": it could not be started"}
+    return Told("runs", f"{event.run} ended without a result{why.get(event.why, '')}", "bad")
 
 
 # --- writes -------------------------------------------------------------------------------------
