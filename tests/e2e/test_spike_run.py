@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from spike_mcp.host.agent import programs
+from spike_mcp.host.agent.terminal import RESET
 
 DRIVER = Path(__file__).with_name("agent_driver.py")
 PATIENCE = 30.0
@@ -548,6 +549,47 @@ def test_an_interactive_shell_has_job_control(run):
     assert b"no job control" not in human.seen
     assert run.process.wait(PATIENCE) == 5
     human.close()
+
+
+@pytest.mark.security
+def test_an_agents_last_words_leave_neither_a_terminal_in_disorder_nor_keys_in_it(run):
+    """A terminal answers questions as if somebody typed: into the human's shell, if one leaves."""
+    code = (
+        "import os\n"
+        "os.write(1, b'\\x1b[?1049h\\x1b(0\\x1b]4;2;red\\x07\\x1b[6n\\x1b[6n\\x1b]0;never ends')\n"
+    )
+    human = Human(run, [PYTHON, "-I", "-c", code])
+    human.read_until(b"never ends")
+    human.read_until(RESET)
+    human.read_until(b"\x1b[c")
+    human.type(b"\x1b[5;5R\x1b[5;5R\x1b[?62;22c")
+    assert run.process.wait(PATIENCE) == 0
+    assert human.seen.endswith(RESET + b"\x1b[c")
+    waiting = fcntl.ioctl(human.slave, termios.FIONREAD, b"\0" * 4)
+    assert struct.unpack("i", waiting) == (0,)
+    assert termios.tcgetattr(human.slave) == human.before
+    human.close()
+
+
+@pytest.mark.security
+def test_an_agent_without_a_terminal_gets_no_descriptor_of_the_humans(run):
+    """With one, opened again by /proc, it could read what is typed next."""
+    code = (
+        "import os\n"
+        "for fd in (1, 2):\n"
+        "    print('ISATTY', os.isatty(fd), os.readlink(f'/proc/self/fd/{fd}')[:5], flush=True)\n"
+    )
+    master, slave = pty.openpty()
+    run.start([PYTHON, "-I", "-c", code], tty=slave, interactive=False)
+    seen, end = b"", time.monotonic() + PATIENCE
+    while RESET not in seen and time.monotonic() < end:
+        if select.select([master], [], [], 0.2)[0]:
+            seen += os.read(master, 65536)
+    assert run.process.wait(PATIENCE) == 0
+    assert seen.count(b"ISATTY False pipe:") == 2
+    assert seen.endswith(RESET)
+    os.close(master)
+    os.close(slave)
 
 
 @pytest.mark.security

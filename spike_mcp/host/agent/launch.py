@@ -161,13 +161,15 @@ def start(
     command: tuple[str, ...],
     *,
     tty: int | None = None,
+    stdout: int | None = None,
     stderr: int | None = None,
     quiet: bool = False,
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start bubblewrap with a command; returns it and the descriptor of its JSON status.
 
     Only from the main thread: `--die-with-parent` fires when the starting THREAD ends. `tty`: the
-    agent's terminal, for all three standard descriptors; `quiet`: no input, no output.
+    agent's terminal, for all three standard descriptors; `quiet`: no input, no output. `stdout` and
+    `stderr` None: those of this process.
     """
     status_read, status_write = os.pipe()
     filter_fd = _in_memory(launch.filter) if launch.filter is not None else None
@@ -180,7 +182,7 @@ def start(
         process = subprocess.Popen(
             terminal.stub(argv) if tty is not None else argv,
             stdin=standard,
-            stdout=standard,
+            stdout=stdout if stdout is not None else standard,
             stderr=stderr if stderr is not None else standard,
             env=launch.env,
             pass_fds=passed,

@@ -26,7 +26,7 @@ from spike_mcp.host.agent.listener import Listener
 from spike_mcp.host.agent.model import AgentNeverRan, AgentRun, Referee
 from spike_mcp.host.agent.namespace import Namespace
 from spike_mcp.host.agent.proxy import Proxy, name_of
-from spike_mcp.host.agent.terminal import Terminal
+from spike_mcp.host.agent.terminal import Piped, Terminal
 
 GRACE_SECONDS = 5.0
 """Between the polite end and the hard one; real clients need under 50 ms."""
@@ -142,13 +142,20 @@ class _Run:
             terminal = stack.enter_context(closing(Terminal())) if spec.interactive else None
             if terminal is not None:
                 stack.enter_context(terminal.raw())
+            piped = None if terminal is not None else Piped()
+            if piped is not None:
+                stack.callback(piped.end, LAST_OUTPUT_SECONDS)
             async with anyio.create_task_group() as watchers:
                 await watchers.start(self._heed_signals)
                 process, status = launch.start(
                     self._launch,
                     self._launch.command,
                     tty=terminal.slave if terminal is not None else None,
+                    stdout=piped.stdout if piped is not None else None,
+                    stderr=piped.stderr if piped is not None else None,
                 )
+                if piped is not None:
+                    piped.started()
                 try:
                     self._process = process
                     watchers.start_soon(self._keep_deadline)

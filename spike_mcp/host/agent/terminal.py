@@ -7,10 +7,13 @@ The human's terminal is never handed over: with it the agent could type into the
 import errno
 import fcntl
 import os
+import re
 import select
 import signal
 import sys
 import termios
+import threading
+import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +23,21 @@ import anyio.abc
 import anyio.lowlevel
 
 CHUNK = 1 << 16
+ANSWER_SECONDS = 0.5
+"""For a terminal to answer; one that does not know the question keeps silent."""
+RESET = (
+    b"\x18\x1b\\"  # end a sequence that was left open: it would swallow what we print
+    b"\x1b[?2026l\x1b[=0;1u"  # synchronized updates, kitty's keys
+    b"\x1b[?1049l\x1b[?47l\x1b[!p"  # the other screen; soft reset
+    b"\x1b[0m\x1b(B\x0f\x1b[?25h\x1b[?7h\x1b[?1l\x1b>\x1b[?5l"  # colours, letters, cursor, keys
+    b"\x1b7\x1b[r\x1b8"  # the whole screen scrolls
+    b"\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l"
+    b"\x1b[?1015l\x1b[?1016l\x1b[?2004l"  # the mouse, focus, pasting
+    b"\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\"  # green is green again
+)
+"""What a reviewer's terminal needs after somebody else had it."""
+_WHO_ARE_YOU = b"\x1b[c"
+_ANSWER = re.compile(rb"\x1b\[\?[0-9;]*c")
 STUB = (
     "import fcntl,os,signal,sys,termios\n"
     "fcntl.ioctl(0,termios.TIOCSCTTY,0)\n"
@@ -70,7 +88,25 @@ class Terminal:
         try:
             yield
         finally:
-            termios.tcsetattr(self._in, termios.TCSADRAIN, saved)
+            self._calm()
+            termios.tcsetattr(self._in, termios.TCSAFLUSH, saved)
+
+    def _calm(self) -> None:
+        """Undo what the agent's last words may have left behind, and swallow answers to them.
+
+        A terminal answers questions as if somebody typed: into the human's shell, if the agent asks
+        and leaves. Answers come in order, so with the one to our own question the last is in.
+        """
+        with suppress(OSError):
+            os.write(self._out, RESET + _WHO_ARE_YOU)
+            answer, end = b"", time.monotonic() + ANSWER_SECONDS
+            while not _ANSWER.search(answer) and (left := end - time.monotonic()) > 0:
+                if not select.select([self._in], [], [], left)[0]:
+                    break
+                more = os.read(self._in, CHUNK)
+                if not more:
+                    break
+                answer = (answer + more)[-CHUNK:]
 
     async def relay(self) -> None:
         """Carry bytes and sizes until the agent's side is closed."""
@@ -151,3 +187,57 @@ def _without_blocking(fd: int) -> tuple[int, bool]:
         return os.open(f"/proc/self/fd/{fd}", flags), True
     except OSError:
         return fd, False
+
+
+class Piped:
+    """Carries what an agent without a terminal prints to the human's, where that is one.
+
+    With a descriptor of a terminal itself, even one for writing, the agent could open it again by
+    /proc and read what is typed. `stdout` and `stderr` are for the agent, None = inherit.
+    """
+
+    def __init__(self, outer: tuple[int, int] = (1, 2)) -> None:
+        self._threads: list[threading.Thread] = []
+        self._screens = [fd for fd in (*outer, 0) if _is_terminal(fd)]
+        self.stdout, self.stderr = (self._piped(fd) for fd in outer)
+
+    def _piped(self, outer: int) -> int | None:
+        if outer not in self._screens:
+            return None
+        ours, theirs = os.pipe()
+        thread = threading.Thread(target=_carry, args=(ours, outer), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        return theirs
+
+    def started(self) -> None:
+        """The agent has its copies: with its last one the threads end."""
+        for fd in (self.stdout, self.stderr):
+            if fd is not None:
+                os.close(fd)
+        self.stdout = self.stderr = None
+
+    def end(self, seconds: float) -> None:
+        """Wait for the last of it, and leave the terminal as a reader needs it."""
+        self.started()
+        for thread in self._threads:
+            thread.join(seconds)
+        for fd in self._screens[:1]:
+            with suppress(OSError):
+                os.write(fd, RESET)
+
+
+def _is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:  # closed
+        return False
+
+
+def _carry(ours: int, outer: int) -> None:
+    with suppress(OSError):
+        while data := os.read(ours, CHUNK):
+            view = memoryview(data)
+            while view:
+                view = view[os.write(outer, view) :]
+    os.close(ours)
