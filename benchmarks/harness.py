@@ -95,11 +95,11 @@ def table(lines: Iterable[Line]) -> str:
 
 @dataclass
 class Results:
-    """Lines as they are made, and the points of the plot: curve -> [(x, milliseconds)]."""
+    """Lines as they are made, and the points of the plots: curve -> [(x, milliseconds)]."""
 
     lines: list[Line] = field(default_factory=list)
     by_size: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    by_patch: list[tuple[float, float]] = field(default_factory=list)
+    by_patch: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, line: Line) -> None:

@@ -12,6 +12,7 @@ mpl.use("svg")
 import matplotlib.pyplot as plt
 
 OURS = {"map after a patch": "#1f5fa8", "sweep": "#2a8f5b", "spike_edit_file": "#7a4fa3"}
+DISKS = {"disk": "#c9b3dd", "tmpfs": "#7a4fa3"}
 STYLE = {"color": "#8a8a8a", "linestyle": "--"}
 
 
@@ -30,11 +31,14 @@ def main(data: str, out: str) -> None:
         )
     left.set(xscale="log", yscale="log", xlabel="files in the repository", ylabel="milliseconds")
     left.set_title("by repository size (dashed: git)", loc="left")
-    left.set_xlim(right=left.get_xlim()[1] * 30)
-    if points["by_patch"]:
-        xs, ys = zip(*points["by_patch"], strict=True)
-        right.plot(xs, ys, marker="o", markersize=3, color=OURS["spike_edit_file"])
-        right.set_ylim(bottom=0, top=max(ys) * 1.3)
+    left.set_xlim(right=left.get_xlim()[1] * 100)
+    left.set_xticks([100, 1_000, 10_000, 100_000], ["100", "1,000", "10,000", "100,000"])
+    left.minorticks_off()
+    for name, curve in points["by_patch"].items():
+        xs, ys = zip(*curve, strict=True)
+        right.plot(xs, ys, marker="o", markersize=3, label=name, color=DISKS[name])
+    right.set_yscale("log")
+    right.legend(frameon=False)
     right.set(xlabel="patches in the spike", ylabel="milliseconds")
     right.set_title("one spike_edit_file over stdio, by patches before it", loc="left")
     for axes in (left, right):

@@ -26,7 +26,7 @@ def publish(results: Results, peers: Peers) -> None:
     notes = "".join(f"* {note}\n" for note in results.notes)
     made = f"{date.today().isoformat()}, {machine()}\n\n{table(results.lines)}\n{notes}"
     PAGE.write_text(f"{before}{BEGIN}\n{made}{END}{after}")
-    if "plot" in peers.python and results.by_size:
+    if "plot" in peers.python and results.by_size and results.by_patch:
         draw(results, peers.python["plot"])
 
 

@@ -21,17 +21,8 @@ def measure(top: Path, peers: Peers, results: Results, rounds: int) -> None:
     """Status; then edits, writes and reads, on the disk and on tmpfs."""
     spike = world.open_spike(world.make_repo(top / "calls"), top / "calls-root")
     _status(spike.root, peers, results, rounds)
-    places = {"disk": top / "files"}
-    if os.path.isdir("/dev/shm"):
-        places["tmpfs"] = Path("/dev/shm") / f"spike-bench-{os.getpid()}"
-    for name, where in places.items():
-        where.mkdir()
-        try:
-            _files(where, name, peers, results, rounds)
-        finally:
-            import shutil
-
-            shutil.rmtree(where, ignore_errors=True)
+    for name, where in world.places(top / "files"):
+        _files(where, name, peers, results, rounds)
 
 
 def _status(root: Path, peers: Peers, results: Results, rounds: int) -> None:

@@ -26,17 +26,23 @@ PATCHES = 1_000
 PART = 50
 """Patches at the beginning and at the end whose medians are compared."""
 ROWS = (100, 500, 10_000)
+LIBRARY = (
+    "argparse, bisect, contextlib, dataclasses, datetime, enum, fcntl, functools, hashlib, json, "
+    "mmap, pathlib, random, re, shlex, tomllib, typing, unicodedata"
+)
+"""What `spike status` imports of Python's own library."""
 
 
 def measure(top: Path, _peers: Peers, results: Results, rounds: int) -> None:
     """1,000 patches over stdio on two kinds of disk, then ledgers of three lengths."""
-    limits = {"max_blob_bytes": 1 << 30, "max_refusals": 20_000}
-    spike = world.open_spike(world.make_repo(top / "life"), top / "life-root", budgets=limits)
-    _patches(spike, results)
+    for disk, where in world.places(top / "life"):
+        _patches(where, disk, results)
     _status(top, results, rounds)
 
 
-def _patches(spike: Spike, results: Results) -> None:
+def _patches(where: Path, disk: str, results: Results) -> None:
+    limits = {"max_blob_bytes": 1 << 30, "max_refusals": 20_000}
+    spike = world.open_spike(world.make_repo(where / "repo"), where / "root", budgets=limits)
     edits, taken = Counter(), []
     with Client([SERVER, "--spike", str(spike.root)]) as client:
         for _number in range(10):  # what is loaded at the first call is no patch
@@ -48,16 +54,19 @@ def _patches(spike: Spike, results: Results) -> None:
             taken.append(time.perf_counter() - began)
     for start in range(0, PATCHES, PART):
         part = statistics.median(taken[start : start + PART])
-        results.by_patch.append((start + PART / 2, part * 1000))
+        results.by_patch.setdefault(disk, []).append((start + PART / 2, part * 1000))
     first = statistics.median(taken[:PART]) * 1000
     last = statistics.median(taken[-PART:]) * 1000
-    what, peer = f"patch {PATCHES:,} of one spike", "patch 1"
+    what, peer = f"patch {PATCHES:,} of one spike, {disk}", "patch 1"
     note = f"medians of {PART} patches"
     results.add(Line("patches", what, last, peer=peer, theirs=first, most=1.5, note=note))
 
 
 def _status(top: Path, results: Results, rounds: int) -> None:
-    tasks: dict[str, Task] = {"python": lambda: _run([sys.executable, "-c", "pass"])}
+    tasks: dict[str, Task] = {
+        "python": lambda: _run([sys.executable, "-c", "pass"]),
+        "library": lambda: _run([sys.executable, "-c", f"import {LIBRARY}"]),
+    }
     for rows in ROWS:
         name = f"rows{rows}"
         spike = world.open_spike(world.make_repo(top / name), top / f"{name}-root")
@@ -65,13 +74,22 @@ def _status(top: Path, results: Results, rounds: int) -> None:
         argv = [SPIKE, "--spike", str(spike.root), "status"]
         tasks[name] = partial(_run, argv)
     found = interleaved(tasks, rounds * 2)
+    note = f"the standard library that it needs, alone: {found['library'] * 1000:.0f} ms"
     for rows in ROWS:
         ours = found[f"rows{rows}"] * 1000
         what = f"`spike status`, {rows:,} ledger rows"
         most = 4 if rows == 500 else None
         theirs = found["python"] * 1000
         results.add(
-            Line("spike status", what, ours, peer="`python -c pass`", theirs=theirs, most=most)
+            Line(
+                "spike status",
+                what,
+                ours,
+                peer="`python -c pass`",
+                theirs=theirs,
+                most=most,
+                note=note,
+            )
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -59,6 +60,25 @@ def make_repo(where: Path, files: int = 0, more: Mapping[str, str] = SMALL) -> P
     git(where, "add", "-A")
     git(where, "commit", "-q", "-m", "baseline")
     return where
+
+
+@contextmanager
+def _kept(where: Path) -> Iterator[Path]:
+    where.mkdir(parents=True)
+    try:
+        yield where
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+
+
+def places(where: Path) -> Iterator[tuple[str, Path]]:
+    """(name, fresh directory) on the disk, then on tmpfs where there is one; removed after use."""
+    found = {"disk": where}
+    if os.path.isdir("/dev/shm"):
+        found["tmpfs"] = Path("/dev/shm") / f"spike-bench-{os.getpid()}-{where.name}"
+    for name, place in found.items():
+        with _kept(place):
+            yield name, place
 
 
 @contextmanager
