@@ -309,6 +309,11 @@ def _flaky(first: RunResult, second: RunResult) -> Problem:
     words = " and then ".join(
         f"{r.outcome.value} (exit code {r.exit_code})" for r in (first, second)
     )
+    red = [red_ids(result.evidence) for result in (first, second)]
+    once = sorted(set(red[0]) ^ set(red[1]))
+    if once:
+        more = f" and {len(once) - 5} more" if len(once) > 5 else ""
+        words += f"; red in one of the two only: {', '.join(once[:5])}{more}"
     return Problem(
         Refusal.FLAKY_BASELINE,
         f"two runs on the same baseline differ: {words}",

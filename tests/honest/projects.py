@@ -350,6 +350,7 @@ func TestTotal(t *testing.T) {
 		"nothing":    {nil, 0},
 		"two of one": {[]Item{{100, 2}}, 200},
 	} {
+		name, test := name, test // before Go 1.22 all rounds share the loop's variables
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := Total(test.items); got != test.want {

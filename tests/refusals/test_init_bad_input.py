@@ -379,8 +379,12 @@ def test_a_signal_leaves_nothing_half_made(tmp_path: Path) -> None:
 def invoices(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A repository whose tests are run by pytest; one oracle can't be collected."""
     broken = "import nothing_of_that_name\n\n\ndef test_rounding():\n    assert 1 == 2\n"
+    named = "import time\n\nimport pytest\n\n\n"
+    named += '@pytest.mark.parametrize("at", [time.time_ns()])\n'
+    named += "def test_moment(at):\n    assert at is None\n"
     where = tmp_path_factory.mktemp("invoices")
-    place = Place(where, {**INVOICE, "tests/test_broken.py": broken})
+    more = {"tests/test_broken.py": broken, "tests/test_moment.py": named}
+    place = Place(where, {**INVOICE, **more})
     place.environ["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     return place
 
@@ -400,6 +404,18 @@ def test_a_collection_error_is_refused_before_anything_stays(invoices: Place) ->
 
 def _no_tests() -> str:
     return INVOICE_HYPOTHESIS.replace("test_invoice.py::test_rounding", "test_invoice.py -k none")
+
+
+def test_a_baseline_whose_red_tests_change_is_told_which(invoices: Place) -> None:
+    """Both runs fail with the same status; what fails has another name each time."""
+    hypothesis = INVOICE_HYPOTHESIS.replace("test_invoice.py::test_rounding", "test_moment.py")
+    oracle = {"hypothesis": hypothesis, "oracle": ("tests/test_moment.py",)}
+    made = invoices.opened(words(name="moment", **{**PYTEST, **oracle}))
+    code, told = invoices.spike(made["root"], "start")
+    assert (code, told["error"]["code"]) == (78, "flaky_baseline")
+    said = told["error"]["message"]
+    assert "red in one of the two only" in said and said.count("test_moment.py::test_moment[") == 2
+    assert invoices.spike(made["root"], "kill")[0] == 0
 
 
 def test_a_collection_error_can_be_accepted_as_weaker(invoices: Place) -> None:

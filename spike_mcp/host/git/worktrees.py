@@ -59,7 +59,8 @@ def add_worktree(
             git_dir=pointer.admin,
             work_tree=where,
             cwd=where,
-            environment={"HOME": os.environ.get("HOME")},  # for the user's own filters
+            # HOME: the user's own filters. DELAY: git is silent for two seconds otherwise.
+            environment={"HOME": os.environ.get("HOME"), "GIT_PROGRESS_DELAY": "0"},
             seconds=CHECKOUT_SECONDS,
             on_stderr=lambda piece: _tell(piece, on_progress),
         )
