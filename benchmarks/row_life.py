@@ -13,8 +13,7 @@ import world
 from client import Client
 from harness import Line, Results, Task, interleaved
 from peers import Peers
-from row_calls import WHY
-from world import EDITED, SERVER, SPIKE, Counter
+from world import EDITED, SERVER, SPIKE, WHY, Counter
 
 from spike_mcp.core import events as ev
 from spike_mcp.core.codes import Actor

@@ -11,8 +11,7 @@ import world
 from client import Client
 from harness import Line, Results, Task, interleaved
 from peers import Peers
-from row_calls import WHY
-from world import EDITED, SERVER, Counter
+from world import EDITED, SERVER, WHY, Counter
 
 from spike_mcp.session import observe
 from spike_mcp.session.agent import AgentDesk
@@ -39,29 +38,14 @@ def measure(top: Path, _peers: Peers, results: Results, rounds: int) -> None:
 
 def _one(where: Path, files: int, results: Results, rounds: int) -> float:
     limits = {"max_pending": PENDING + 50, "max_blob_bytes": 1 << 30, "max_runs": 1000}
-    many = {f"src/m{n}.py": world.LINES for n in range(10)}
-    repo = world.make_repo(where / "repo", files, {**world.SMALL, **many})
+    repo = world.make_repo(where / "repo", files, {**world.SMALL, **world.many(10)})
     spike = world.open_spike(repo, where / "root", budgets=limits)
-    _fill(spike)
+    world.fill(spike, files=10, each=PENDING // 10)
     refresh = _refresh(spike, files, results, rounds)
     _sweep(spike, files, results, rounds)
     edit = _edit(spike, rounds)
     results.point("spike_edit_file", files, edit)
     return refresh
-
-
-def _fill(spike: Spike) -> None:
-    """200 pending hunks in ten files."""
-    desk = AgentDesk(spike, "bench")
-    for number in range(10):
-        path = f"src/m{number}.py"
-        text = world.LINES
-        for at in range(0, 200, 200 // (PENDING // 10)):
-            text = text.replace(f"value_{at} = {at}\n", f"value_{at} = {at} + {number}\n")
-        sha = desk.call("spike_read_file", {"path": path}).data["sha256"]
-        wanted = {"path": path, "content": text, "expected_sha256": sha, "rationale": WHY}
-        reply = desk.call("spike_write_file", wanted)
-        assert reply.outcome == "accepted", reply
 
 
 def _refresh(spike: Spike, files: int, results: Results, rounds: int) -> float:

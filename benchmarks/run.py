@@ -3,7 +3,7 @@
     python benchmarks/run.py [--only ROW[,ROW]] [--quick] [--write]
 
 `--write` puts the table into docs/performance.md and the plot beside it. Rows: start, calls, tree,
-life, runs.
+life, review, runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import peers as peers_module
 from harness import Results, table
 
-ROWS = {"start": 12, "calls": 20, "tree": 9, "life": 9, "runs": 5}
+ROWS = {"start": 12, "calls": 20, "tree": 9, "life": 9, "review": 7, "runs": 5}
 """Row modules and how many rounds each takes."""
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from spike_mcp.session.agent import AgentDesk
 from spike_mcp.session.opening import InitOptions, init
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.starting import start
@@ -28,6 +29,7 @@ GIT = {
 }
 HYPOTHESIS = "rewriting the seven lines makes the sample file green for callers"
 EDITED = "src/edited.py"
+WHY = "the sample file turns green for callers"
 LINES = "".join(f"value_{number} = {number}\n" for number in range(200))
 SMALL = {
     EDITED: LINES,
@@ -107,6 +109,25 @@ def open_spike(repo: Path, root: Path, **more: Any) -> Spike:
         result = init(InitOptions(**{**values, **more}), on_progress=_quiet)
         start(result.spike, manual=False, on_progress=_quiet)
     return result.spike
+
+
+def many(files: int) -> dict[str, str]:
+    """Files that `fill` may change: path -> 200 lines."""
+    return {f"src/m{number}.py": LINES for number in range(files)}
+
+
+def fill(spike: Spike, files: int, each: int) -> None:
+    """`each` pending hunks in each of the files of `many(files)`; `each` divides 200."""
+    desk = AgentDesk(spike, "bench")
+    for number in range(files):
+        path = f"src/m{number}.py"
+        text = LINES
+        for at in range(0, 200, 200 // each):
+            text = text.replace(f"value_{at} = {at}\n", f"value_{at} = {at} + {number}\n")
+        sha = desk.call("spike_read_file", {"path": path}).data["sha256"]
+        wanted = {"path": path, "content": text, "expected_sha256": sha, "rationale": WHY}
+        reply = desk.call("spike_write_file", wanted)
+        assert reply.outcome == "accepted", reply
 
 
 def _quiet(_text: str) -> None:

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 from checkout import Checkout
 from judge_table import pytest_terminal_summary
+from toolchains import without_dead_shims
 
 __all__ = ["pytest_terminal_summary"]
+
+
+def pytest_configure() -> None:
+    """A rustup that has no toolchain (another HOME) must not stand before a cargo that works."""
+    os.environ["PATH"] = without_dead_shims(os.environ["PATH"])
 
 
 @pytest.fixture

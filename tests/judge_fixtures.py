@@ -13,6 +13,7 @@ import pytest
 from judge_cases import Case
 from judge_player import Play, Played, Player
 from slim import shared_directory, slim_environment
+from toolchains import needs
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +27,9 @@ def human_path(slim_bin: Path) -> Callable[[str], str]:
     """PATH of a human whose measurement needs `tool`: small, so that little has to be sealed."""
 
     def path(tool: str) -> str:
+        if tool:
+            needs(tool)
         found = shutil.which(tool) if tool else None
-        if tool and not found:
-            pytest.skip(f"{tool} is not installed")
         more = [os.path.dirname(found)] if found else []
         return os.pathsep.join([str(slim_bin), *more, "/usr/local/bin", "/usr/bin", "/bin"])
 

