@@ -52,7 +52,7 @@ def install_ours() -> str:
             HERE / "spike_mcp", source / "spike_mcp", ignore=shutil.ignore_patterns("__pycache__")
         )
         pip = [str(program), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        _run([*pip, f"{source}[sandbox]", "pytest>=9"])
+        _run([*pip, f"{source}[review,sandbox]", "pytest>=9"])
         _run([*pip, "--no-deps", "--force-reinstall", str(source)])
     return str(program)
 

@@ -24,7 +24,8 @@ HUNKS = FILES * EACH
 ROWS, COLUMNS = 36, 120
 QUIET = 0.08
 """Seconds without a byte after which the screen counts as drawn."""
-KEYS = {"next hunk": b"j", "next pending": b"n", "next file": b"}", "scroll": b"\x1b[6~"}
+FULL_SCREEN = b"\x1b[?1049h"
+KEYS = {"next hunk": b"j", "next pending": b"n", "next file": b"}", "more context": b"e"}
 LIMITS = {"max_pending": HUNKS + 50, "max_blob_bytes": 1 << 30}
 
 
@@ -70,7 +71,7 @@ class Screen:
             os.environ["TERM"] = "xterm-256color"
             os.execv(self._argv[0], self._argv)
         drawn, seen = self._until_quiet(b"pending", 15)
-        assert b"pending" in seen, seen[-500:]
+        assert FULL_SCREEN in seen, seen[-500:]  # not the line-by-line review of a poorer terminal
         self.started = drawn - began
         return self
 
