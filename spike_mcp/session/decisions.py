@@ -317,7 +317,11 @@ def _known_unknown(spike: Spike, number: int) -> None:
 
 
 def restore(spike: Spike, paths: Sequence[str] = (), *, everything: bool = False) -> ev.Restored:
-    """Put recorded bytes back over out-of-band changes; what was found is kept in blobs."""
+    """Put recorded bytes back over out-of-band changes; what was found is kept in blobs.
+
+    The row comes first. A crash after it leaves files that every look at the tree still names, and
+    restoring once more puts right; a crash before it would leave kept bytes that no row names.
+    """
     runs.cancel_agent_run(spike)
     with transaction(spike, human=True) as tx:
         found: list[str] = []
@@ -337,9 +341,9 @@ def restore(spike: Spike, paths: Sequence[str] = (), *, everything: bool = False
 
         gate(tx, Decide(), "restore", prepare)
         runs.drop_agent_run(tx)
-        saved = observe.put_expected(spike, found)
-        row = ev.Restored(tuple(found), saved)
+        row = ev.Restored(tuple(found), observe.keep_found(spike, found))
         if found:
             tx.append(Actor.HUMAN, row)
+            observe.put_expected(spike, found)
         finish(tx)
         return row

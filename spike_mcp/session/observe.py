@@ -141,23 +141,35 @@ def observation(
     )
 
 
-def put_expected(spike: Spike, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Give `paths` the bytes that the ledger expects. What stood there is kept: (path, sha256).
+def keep_found(spike: Spike, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Keep in blobs what stands at `paths` now: (path, sha256). Nothing in the tree changes.
 
-    Raises `Problem` where that can't be done through the worktree's handles.
+    Raises `Problem` if for one of them the bytes that the ledger expects can't be had any more:
+    better all of them stay as they are than some.
     """
     saved: list[tuple[str, str]] = []
     for name in dict.fromkeys(paths):
+        sha, mode = spike.expected(name)
+        if mode and mode != GITLINK:
+            _recorded(spike, name, sha)
         found = _kept(spike, RepoPath.trusted(name))
         if found:
             saved.append((name, found))
+    return tuple(saved)
+
+
+def put_expected(spike: Spike, paths: Iterable[str]) -> None:
+    """Give `paths` the bytes that the ledger expects; `keep_found` comes before.
+
+    Raises `Problem` where that can't be done through the worktree's handles.
+    """
+    for name in dict.fromkeys(paths):
         sha, mode = spike.expected(name)
         if not mode:
             removal.discard(spike.worktree, name)
             continue
         data = b"" if mode == GITLINK else _recorded(spike, name, sha)
         removal.restore(spike.worktree, name, mode, data)
-    return tuple(saved)
 
 
 def _kept(spike: Spike, path: RepoPath) -> str:

@@ -296,7 +296,9 @@ def _clear_way(tx: Transaction, files: Iterable[Revised]) -> tuple[tuple[str, st
     paths = [file.path for file in files]
     if not observe.touched(tx.spike, paths):
         return ()
-    return observe.put_expected(tx.spike, paths)
+    saved = observe.keep_found(tx.spike, paths)
+    observe.put_expected(tx.spike, paths)
+    return saved
 
 
 def undo(spike: Spike, *, signer: Signer | None = None) -> Rejected:

@@ -68,6 +68,7 @@ class World:
 
     frozen: Frozen
     place: Path
+    steps = 0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -444,6 +445,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def worktree_map_and_ledger_agree_with_the_model(self) -> None:
+        World.steps += 1
         model, state = self.model, self.state
         assert self.disk == model.work
         assert self.regions(state.approvals.values()) == model.approved
@@ -522,12 +524,18 @@ def patch_text(hunks: tuple[Hunk, ...]) -> str:
     return "".join(out)
 
 
-TestSessionMachine = SessionMachine.TestCase
-TestSessionMachine.settings = settings(
-    max_examples=80,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    phases=(Phase.generate,),  # to shrink what fails takes longer than a test may
-    suppress_health_check=list(HealthCheck),
-)
+class TestSessionMachine(SessionMachine.TestCase):  # type: ignore[misc, name-defined]
+    """Enough steps, or the search has quietly become a small one."""
+
+    settings = settings(
+        max_examples=80,
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=True,
+        phases=(Phase.generate,),  # to shrink what fails takes longer than a test may
+        suppress_health_check=list(HealthCheck),
+    )
+
+    def runTest(self) -> None:  # noqa: N802 - the name is unittest's
+        super().runTest()
+        assert World.steps >= 2_000, World.steps
