@@ -10,7 +10,7 @@ import pytest
 
 SHIMS = {"cargo": ("--version",), "go": ("version",)}
 """What may be only a shim (rustup, goenv) with nothing behind it, and a call that then fails."""
-INSTALL = "apt install golang-go cargo nodejs make"
+INSTALL = "apt install golang-go cargo nodejs npm make bubblewrap"
 
 
 def without_dead_shims(path: str) -> str:

@@ -19,7 +19,7 @@ from spike_mcp.core import layout
 from spike_mcp.core.codes import Problem
 from spike_mcp.core.hunks import split_lines
 from spike_mcp.core.model import State
-from spike_mcp.edge.present import counted
+from spike_mcp.edge.present import counted, in_one_line
 from spike_mcp.host import signing
 from spike_mcp.host.signing import Signer
 from spike_mcp.session import decisions, judging, observe, rejecting, runs
@@ -172,7 +172,7 @@ class SpikeDesk:
             self._map = hunk_map(self._spike)
             self._problem = self._spike.damage
         except Problem as problem:
-            self._problem = f"{problem.message}; {problem.hint}"
+            self._problem = in_one_line(problem)
         self._made_from = made_from
 
     def look_outside(self) -> Snapshot:

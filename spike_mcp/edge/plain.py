@@ -15,7 +15,15 @@ from typing import TextIO
 from spike_mcp.core import tags
 from spike_mcp.core.codes import Exit, Problem
 from spike_mcp.edge.desk import Desk, SignerFactory, Snapshot, SpikeDesk, TestRun, Unlock
-from spike_mcp.edge.present import KIND_WORDS, clock, counted, lines_text, patch_of, reason_of
+from spike_mcp.edge.present import (
+    KIND_WORDS,
+    clock,
+    counted,
+    in_one_line,
+    lines_text,
+    patch_of,
+    reason_of,
+)
 from spike_mcp.edge.shown import ShownHunk, flag_names, flag_words, notes_of, tail_words
 from spike_mcp.edge.text import safe, safe_line
 from spike_mcp.session.spike import Spike
@@ -349,8 +357,7 @@ def review(desk: Desk, stdin: TextIO, stdout: TextIO) -> int:
             session.answer(session.ask("\na r c s u q, h for help > "))
             session.refresh()
         except Problem as problem:
-            hint = f"; {problem.hint}" if problem.hint else ""
-            session.say(f"refused: {problem.message}{hint}")
+            session.say(f"refused: {in_one_line(problem)}")
             session.snapshot = desk.look()
             if session.current() is None:
                 session.advance()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spike_mcp.core.codes import ChangeKind
+from spike_mcp.core.codes import ChangeKind, Problem
 from spike_mcp.core.hunks import Region, split_lines
 from spike_mcp.edge.text import safe_line
 from spike_mcp.session.view import HunkMap, MapHunk
@@ -109,6 +109,12 @@ def bar(used: float, allowed: float, width: int, glyphs: Glyphs) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 hunk`, `2 hunks`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def in_one_line(problem: Problem) -> str:
+    """Message and hint of a refusal, where a person gets no second line for the hint."""
+    said = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+    return safe_line(said, 2000)
 
 
 def checkpoint_word(name: str, value: Mapping[str, Any], current: str) -> str:

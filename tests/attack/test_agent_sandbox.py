@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spike_mcp.host.agent.inside import landlock
+from spike_mcp.host.sandbox import find_bwrap
 
 WORLD = Path(__file__).with_name("agent_world.py")
 PACKAGE = Path(__file__).parents[2]
@@ -151,7 +152,17 @@ def test_the_bundled_bubblewrap_holds_too(tmp_path):
 def test_without_its_own_mount_root_could_open_proc_sys():
     """The positive control of `core_pattern` in the battery. Opens only, writes nothing."""
     code = "import os; os.close(os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY))"
-    argv = ["bwrap", "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc"]
+    argv = [
+        find_bwrap().path,
+        "--unshare-all",
+        "--cap-drop",
+        "ALL",
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+    ]
     cover = ["--ro-bind", "/proc/sys", "/proc/sys"]
     python = ["/usr/bin/python3", "-I", "-c", code]
     assert subprocess.run([*argv, *python], capture_output=True).returncode == 0

@@ -132,6 +132,7 @@ def test_without_isolation_the_evidence_is_the_same(runner: str, tree: Path) -> 
 
 @pytest.mark.parametrize("argv", [("make", "check"), ("sh", "check.sh"), ("npm", "test")])
 def test_a_plain_command_says_only_how_it_ended(argv: tuple[str, ...], tmp_path: Path) -> None:
+    needs(argv[0])
     tree = write(
         tmp_path / "work",
         {

