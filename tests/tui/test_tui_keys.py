@@ -398,6 +398,22 @@ def test_help_lists_every_key() -> None:
     on_screen(story, desk())
 
 
+def test_a_cut_help_says_how_much_follows_and_paging_shows_all_of_it() -> None:
+    async def story(screen: Screen) -> None:
+        await screen.press("?")
+        assert "more lines: PgDn" in screen.text()
+        overlay = screen.view.overlay
+        assert overlay is not None
+        seen = screen.text()
+        while "more lines: PgDn" in screen.text():
+            await screen.press("pagedown")
+            seen += screen.text()
+        for line in overlay:
+            assert "".join(text for text, _style in line).rstrip() in seen
+
+    on_screen(story, desk(), size=(80, 24))
+
+
 def test_quit_leaves_at_once() -> None:
     async def story(screen: Screen) -> None:
         await screen.press("q")

@@ -228,8 +228,12 @@ class View:
 
     def _body(self, plan: Plan) -> list[Line]:
         if self.overlay is not None:
-            part = self.overlay[self.overlay_top : self.overlay_top + plan.body.height]
-            part = part + [[]] * (plan.body.height - len(part))
+            rows = plan.body.height
+            part = self.overlay[self.overlay_top : self.overlay_top + rows]
+            below = len(self.overlay) - self.overlay_top - rows
+            if below > 0 and rows > 1:
+                part[-1] = [(f" {self.glyphs.more} {below + 1} more lines: PgDn or j", "note")]
+            part = part + [[]] * (rows - len(part))
             return [filled(line, self.width, "panel") for line in part]
         pane = self._pane_lines(plan)
         if not plan.listing.height:
