@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,16 @@ def needs(tool: str) -> None:
     """Skip the test where `tool` is not installed; CI turns that into a failure."""
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed ({INSTALL})")
+
+
+def interpreter(version: str) -> str:
+    """A Python of this minor version: from PATH, or one that pyenv has; "" if there is none."""
+    found = shutil.which(f"python{version}")
+    if (
+        found
+        and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
+    ):
+        return found
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    places = sorted(pyenv.glob(f"{version}.*/bin/python"))
+    return str(places[-1]) if places else ""

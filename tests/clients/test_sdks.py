@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from client_programs import NotInstalledError, packages
 from client_record import record
 from scripted_model import Model
 from test_configured import WORK_STEPS, own_tools
+from toolchains import interpreter
 
 from spike_mcp.edge.clients import SDKS, client, client_config
 
@@ -31,7 +31,8 @@ class Sdk:
 
     packages: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
-    python: str = sys.executable
+    python: str = ""
+    """The minor version that it needs, where ours is too old."""
 
 
 _OPENAI = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{url}/v1"}
@@ -58,7 +59,7 @@ INSTALLED = {
             "SPIKE_MODEL_KEY": "none",
             "SPIKE_MODEL_URL": "{url}/v1",
         },
-        python="python3.12",
+        python="3.12",
     ),
 }
 
@@ -70,19 +71,18 @@ def test_every_sdk_has_an_example_of_its_own():
 @pytest.mark.parametrize("name", SDKS)
 def test_an_sdk_example_plays_a_spike(name, opened, tmp_path):
     sdk, version = INSTALLED[name], client(name).tried
-    if shutil.which(sdk.python) is None:
-        pytest.skip(f"{sdk.python} is not here")
+    python = interpreter(sdk.python) if sdk.python else sys.executable
+    if not python:
+        pytest.skip(f"there is no Python {sdk.python} here")
     try:
-        where = packages(
-            name, version, sdk.python, *(each.format(version) for each in sdk.packages)
-        )
+        where = packages(name, version, python, *(each.format(version) for each in sdk.packages))
     except NotInstalledError as error:
         pytest.skip(f"{name} can't be installed: {error}")
     config = client_config(opened.spike, name, write=True).data
     with Model([*WORK_STEPS, "finished"]) as model:
         env = {key: value.replace("{url}", model.url) for key, value in sdk.env.items()}
         done = subprocess.run(
-            [sdk.python, *config["argv"][1:]],
+            [python, *config["argv"][1:]],
             cwd=opened.spike.work,
             env={
                 "HOME": str(tmp_path / "home"),

@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from toolchains import interpreter
 
 ROOT = Path(__file__).parents[2]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
@@ -50,16 +51,6 @@ def fine(*words: object, cwd: Path, **more: str) -> str:
     done = run(*words, cwd=cwd, **more)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout
-
-
-def interpreter(version: str) -> str:
-    """A Python of this minor version: from PATH, or one that pyenv has; "" if there is none."""
-    found = shutil.which(f"python{version}")
-    if found and run(found, "-c", "pass", cwd=Path("/")).returncode == 0:
-        return found
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    places = sorted(pyenv.glob(f"{version}.*/bin/python"))
-    return str(places[-1]) if places else ""
 
 
 @pytest.fixture(scope="session")
