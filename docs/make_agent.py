@@ -88,7 +88,8 @@ def make() -> str:
     os.environ["PATH"] = here + os.pathsep + os.environ.get("PATH", "")
     os.environ["NO_COLOR"] = "1"
     os.environ.pop("SPIKE", None)
-    with tempfile.TemporaryDirectory(prefix="spike-agent-") as top:
+    # /tmp, whatever TMPDIR says: where a line is folded depends on the length of its path.
+    with tempfile.TemporaryDirectory(prefix="spike-agent-", dir="/tmp") as top:
         story = walk.Story(Path(top).resolve())
         before = Path.cwd()
         os.chdir(story.repo)

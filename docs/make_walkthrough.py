@@ -286,7 +286,8 @@ def make() -> str:
     os.environ["COLUMNS"] = str(WIDTH)
     os.environ["NO_COLOR"] = "1"
     os.environ.pop("SPIKE", None)
-    with tempfile.TemporaryDirectory(prefix="spike-walk-") as top:
+    # /tmp, whatever TMPDIR says: where a line is folded depends on the length of its path.
+    with tempfile.TemporaryDirectory(prefix="spike-walk-", dir="/tmp") as top:
         story = Story(Path(top).resolve())
         before = Path.cwd()
         os.chdir(story.repo)

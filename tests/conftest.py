@@ -1,6 +1,8 @@
 """Fixtures shared by all tests; the helpers themselves are plain modules beside this file."""
 
 import os
+import shutil
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -13,8 +15,15 @@ __all__ = ["pytest_terminal_summary"]
 
 
 def pytest_configure() -> None:
-    """A rustup that has no toolchain (another HOME) must not stand before a cargo that works."""
-    os.environ["PATH"] = without_dead_shims(os.environ["PATH"])
+    """What the machine's PATH lacks of what tests take for granted.
+
+    A rustup that has no toolchain (another HOME) must not stand before a cargo that works; and
+    Debian has a python3 and no python, which is what most measurements here are called by.
+    """
+    path = without_dead_shims(os.environ["PATH"])
+    if shutil.which("python", path=path) is None:
+        path += os.pathsep + os.path.dirname(sys.executable)
+    os.environ["PATH"] = path
 
 
 @pytest.fixture
