@@ -41,6 +41,7 @@ def warnings(spike: Spike, submodules: Sequence[str]) -> tuple[str, ...]:
             "shows whether it did"
         )
     found += _single_literal(spike)
+    found += _beside_the_measurement(spike)
     found += _converted(spike)
     if contract.isolation is Isolation.NONE:
         found.append("isolation none: the code under test can do what you can do; it can't SHIP")
@@ -68,6 +69,24 @@ def _single_literal(spike: Spike) -> list[str]:
                 "it; more cases, or --vectors, make that harder"
             )
     return found
+
+
+def _beside_the_measurement(spike: Spike) -> list[str]:
+    """Hidden files that the measurement's words pass by: a guard that never runs."""
+    measurement = spike.contract.measurement
+    if measurement.runner is Runner.PLAIN:  # its words name a script, not what the script tests
+        return []
+    words = [word.split("::")[0].removeprefix("./").rstrip("/") for word in measurement.argv]
+    manifest = spike.manifest
+    named = [word for word in words if word and (word in manifest or manifest.has_directory(word))]
+    if not named:  # it looks at the whole tree, or chooses by other means than paths
+        return []
+    return [
+        f"hidden {path} is not among what the measurement names ({', '.join(named[:3])}): unless "
+        "that reads it, it never runs; give the measurement its place too, or hide another file"
+        for path in sorted(spike.contract.hidden)
+        if not any(path == name or path.startswith(name + "/") for name in named)
+    ]
 
 
 def _is_assertion(node: ast.AST) -> bool:

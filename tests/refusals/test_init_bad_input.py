@@ -406,6 +406,20 @@ def _no_tests() -> str:
     return INVOICE_HYPOTHESIS.replace("test_invoice.py::test_rounding", "test_invoice.py -k none")
 
 
+@pytest.mark.parametrize(
+    ("place", "warned"), [("tests/test_invoice.py", False), ("tests/test_more.py", True)]
+)
+def test_a_hidden_file_that_the_measurement_passes_by_is_warned_of(
+    place: str, warned: bool, invoices: Place
+) -> None:
+    hidden = invoices.base / "hidden.py"
+    hidden.write_text("def test_more():\n    assert True\n")
+    made = invoices.opened(words("--hidden", f"{place}={hidden}", name="hidden", **PYTEST))
+    assert any(f"hidden {place} is not among" in text for text in made["warnings"]) is warned
+    assert invoices.spike(made["root"], "kill")[0] == 0
+    assert invoices.spike(made["root"], "rm")[0] == 0
+
+
 def test_a_baseline_whose_red_tests_change_is_told_which(invoices: Place) -> None:
     """Both runs fail with the same status; what fails has another name each time."""
     hypothesis = INVOICE_HYPOTHESIS.replace("test_invoice.py::test_rounding", "test_moment.py")
