@@ -43,18 +43,24 @@ def _words(verb: str) -> str:
     return " ".join(found)
 
 
+def _values(action: argparse.Action) -> str:
+    """The words that an option may be followed by, "" where they are not known."""
+    if "--client" in action.option_strings:
+        from spike_mcp.edge.clients import PROGRAMS
+
+        return " ".join(PROGRAMS)
+    return " ".join(map(str, action.choices or ()))
+
+
 def _choices() -> dict[str, str]:
     """Options whose values are known: flag -> the values."""
-    from spike_mcp.edge.clients import PROGRAMS
-
-    found = {
-        flag: " ".join(map(str, action.choices))
+    return {
+        flag: values
         for verb in VERBS
         for action in _actions(verb)
-        if action.choices
+        if (values := _values(action))
         for flag in action.option_strings
     }
-    return {**found, "--client": " ".join(PROGRAMS)}
 
 
 def _takes_value() -> list[str]:
@@ -180,8 +186,8 @@ def _fish_value(action: argparse.Action) -> str:
         return ""
     if "--spike" in action.option_strings:
         return " -x -a '(spike list --names 2>/dev/null)'"
-    known = [words for flag, words in _choices().items() if flag in action.option_strings]
-    return f" -x -a {_quoted(known[0])}" if known else " -r"
+    values = _values(action)
+    return f" -x -a {_quoted(values)}" if values else " -r"
 
 
 def _quoted(text: str) -> str:
