@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import make_walkthrough as walk
@@ -83,21 +82,8 @@ def play(story: walk.Story) -> None:
 
 
 def make() -> str:
-    """Play it in a fresh directory; the transcript."""
-    here = os.path.dirname(sys.executable)
-    os.environ["PATH"] = here + os.pathsep + os.environ.get("PATH", "")
-    os.environ["NO_COLOR"] = "1"
-    os.environ.pop("SPIKE", None)
-    # /tmp, whatever TMPDIR says: where a line is folded depends on the length of its path.
-    with tempfile.TemporaryDirectory(prefix="spike-agent-", dir="/tmp") as top:
-        story = walk.Story(Path(top).resolve())
-        before = Path.cwd()
-        os.chdir(story.repo)
-        try:
-            play(story)
-        finally:
-            os.chdir(before)
-        return walk.volatile("\n".join(story.lines).strip("\n"), story)
+    """The transcript."""
+    return walk.played("spike-agent-", play).strip("\n")
 
 
 def main() -> int:

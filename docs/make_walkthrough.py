@@ -17,7 +17,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -279,24 +279,33 @@ def volatile(text: str, story: Story) -> str:
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
 
 
-def make() -> str:
-    """Play the story in a fresh directory; the page."""
+def played(prefix: str, act: Callable[[Story], None]) -> str:
+    """Play a story in a fresh directory; what it told."""
     here = os.path.dirname(sys.executable)
     os.environ["PATH"] = here + os.pathsep + os.environ.get("PATH", "")
     os.environ["COLUMNS"] = str(WIDTH)
     os.environ["NO_COLOR"] = "1"
     os.environ.pop("SPIKE", None)
     # /tmp, whatever TMPDIR says: where a line is folded depends on the length of its path.
-    with tempfile.TemporaryDirectory(prefix="spike-walk-", dir="/tmp") as top:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir="/tmp") as top:
         story = Story(Path(top).resolve())
         before = Path.cwd()
         os.chdir(story.repo)
         try:
-            play(story)
-            rest(story)
+            act(story)
         finally:
             os.chdir(before)
-        return volatile("\n".join(story.lines) + "\n", story)
+        return volatile("\n".join(story.lines), story)
+
+
+def make() -> str:
+    """The page."""
+
+    def whole(story: Story) -> None:
+        play(story)
+        rest(story)
+
+    return played("spike-walk-", whole) + "\n"
 
 
 def main() -> int:

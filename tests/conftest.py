@@ -26,6 +26,19 @@ def pytest_configure() -> None:
     os.environ["PATH"] = path
 
 
+ON_DEMAND = {"heavy": "clients", "install": "install", "soak": "soak"}
+"""Tests of these marks take minutes: they run where `-m` names the word beside it (Makefile)."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what nobody asked for."""
+    unasked = [mark for mark, word in ON_DEMAND.items() if word not in config.option.markexpr]
+    left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     """An empty git repository of the user's, with a HOME of its own."""

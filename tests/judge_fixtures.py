@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,7 @@ def human_path(slim_bin: Path) -> Callable[[str], str]:
     """PATH of a human whose measurement needs `tool`: small, so that little has to be sealed."""
 
     def path(tool: str) -> str:
-        if tool:
-            needs(tool)
-        found = shutil.which(tool) if tool else None
-        more = [os.path.dirname(found)] if found else []
+        more = [os.path.dirname(needs(tool))] if tool else []
         return os.pathsep.join([str(slim_bin), *more, "/usr/local/bin", "/usr/bin", "/bin"])
 
     return path

@@ -30,10 +30,12 @@ def _alive(folder: str) -> bool:
     return True
 
 
-def needs(tool: str) -> None:
-    """Skip the test where `tool` is not installed; CI turns that into a failure."""
-    if shutil.which(tool) is None:
+def needs(tool: str) -> str:
+    """The path of `tool`; skips the test where it is not installed (in CI that is a failure)."""
+    found = shutil.which(tool)
+    if found is None:
         pytest.skip(f"{tool} is not installed ({INSTALL})")
+    return found
 
 
 def interpreter(version: str) -> str:

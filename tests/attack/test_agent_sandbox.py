@@ -152,17 +152,8 @@ def test_the_bundled_bubblewrap_holds_too(tmp_path):
 def test_without_its_own_mount_root_could_open_proc_sys():
     """The positive control of `core_pattern` in the battery. Opens only, writes nothing."""
     code = "import os; os.close(os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY))"
-    argv = [
-        find_bwrap().path,
-        "--unshare-all",
-        "--cap-drop",
-        "ALL",
-        "--ro-bind",
-        "/",
-        "/",
-        "--proc",
-        "/proc",
-    ]
+    root = ["--ro-bind", "/", "/", "--proc", "/proc"]
+    argv = [find_bwrap().path, "--unshare-all", "--cap-drop", "ALL", *root]
     cover = ["--ro-bind", "/proc/sys", "/proc/sys"]
     python = ["/usr/bin/python3", "-I", "-c", code]
     assert subprocess.run([*argv, *python], capture_output=True).returncode == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from cli_desk import INIT, spike, valid
+from late_clock import put_forward
 from support import Open, open_plain
 
 from spike_mcp.core.clock import Reading
@@ -270,14 +271,7 @@ class Later(SystemClock):
     seconds = 0.0
 
     def read(self) -> Reading:
-        now = super().read()
-        moved = int(self.seconds * 1000)
-        return Reading(
-            now.epoch + self.seconds,
-            now.boot_ms + moved,
-            now.boot_id,
-            None if now.mono_ms is None else now.mono_ms + moved,
-        )
+        return put_forward(super().read(), self.seconds)
 
 
 @pytest.fixture

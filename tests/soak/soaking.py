@@ -11,15 +11,14 @@ import os
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from late_clock import FileClock
 from wire import CLOCKED, HANDSHAKES, MODERN, Wire, open_script, processes
 
-from spike_mcp.core.clock import Reading
 from spike_mcp.core.codes import Problem
-from spike_mcp.host.clock import SystemClock
 from spike_mcp.session import decisions, ending, rejecting
 from spike_mcp.session.spike import Spike
 from spike_mcp.session.view import hunk_map
@@ -40,23 +39,6 @@ BUDGETS = {
 WHY = "the sample file turns green for callers"
 TAG = "rewriting the lines makes the sample file green"
 FILES = [f"src/part{number}.txt" for number in range(6)]
-
-
-class LateClock(SystemClock):
-    """The machine's clocks, later by what the file says."""
-
-    def __init__(self, shift: Path) -> None:
-        self._shift = shift
-
-    def read(self) -> Reading:
-        found = super().read()
-        shift = float(self._shift.read_text() or 0)
-        return replace(
-            found,
-            epoch=round(found.epoch + shift, 3),
-            boot_ms=found.boot_ms + int(shift * 1000),
-            mono_ms=None if found.mono_ms is None else found.mono_ms + int(shift * 1000),
-        )
 
 
 @dataclass
@@ -93,7 +75,7 @@ class Soak:
         self.root = opened.spike.root
         self._shift = self.place / "shift"
         self._shift.write_text("0")
-        self.human = Spike(self.root, LateClock(self._shift))
+        self.human = Spike(self.root, FileClock(self._shift))
         self._texts: dict[str, str] = {}
         versions = (MODERN, HANDSHAKES[0], HANDSHAKES[-1])
         command = (*CLOCKED, "--spike", str(self.root), str(self._shift))
